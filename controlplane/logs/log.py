@@ -1,0 +1,120 @@
+"""The contract of every log, and the errors it may raise.
+
+A log holds topics; a topic has numbered partitions; a partition holds entries in the order of
+their log offsets, which ascend but may have gaps (compaction, transaction markers). The contract
+promises only what Kafka can keep (design decision 9): a batch of records is appended atomically,
+order holds within a partition, a reader can read to the end, a writer with an old epoch is fenced.
+There is no compare-and-append.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from controlplane.core.entry import Batch, Entry, Headers, Position
+
+Ends = Mapping[str, Sequence[int]]
+"""Per topic, by partition number, one offset: of the next record (an end) or of the first one."""
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """What is to be appended: an entry that has no place yet. `timestamp` in ms since 1970."""
+
+    topic: str
+    partition: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+class LogError(Exception):
+    """Something about a log; the message says what happened and what to do, in one sentence."""
+
+
+class LogUnavailable(LogError):
+    """The log cannot be reached or is busy. Trying again later may help."""
+
+
+class LogNotUsable(LogError):
+    """The log is there but is not what is needed: unknown format, newer schema, missing topic."""
+
+
+class LogCorrupt(LogError):
+    """Bytes of the log's own framing are damaged; nothing behind them can be trusted."""
+
+
+class Fenced(LogError):
+    """Another writer has taken over with a newer epoch. Step down; never retry."""
+
+
+@runtime_checkable
+class ReadableLog(Protocol):
+    """A log that can be read: every log, also those that belong to somebody else."""
+
+    async def topics(self) -> Mapping[str, int]:
+        """Every topic there is, with its number of partitions."""
+        ...
+
+    async def starts(self, topics: Iterable[str]) -> Ends:
+        """Offset of the first record that is still there (the end where there is none)."""
+        ...
+
+    async def ends(self, topics: Iterable[str]) -> Ends:
+        """Offset behind the last record. Raises `LogNotUsable` for a topic that is missing."""
+        ...
+
+    def read(
+        self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
+    ) -> AsyncIterator[Batch]:
+        """All batches of these topics from `start` (first record) to `stop` (the end, now).
+
+        Order holds within a partition; batches of several partitions come interleaved as it
+        suits the log (`core.order` puts them into the one order in which they are folded).
+        Entries of aborted transactions come too, marked.
+        """
+        ...
+
+    def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
+        """Batches from `start` on, without end: waits for new records. Cancel to stop."""
+        ...
+
+    async def close(self) -> None:
+        """Give back files, connections and threads. Closing twice is allowed."""
+        ...
+
+
+@runtime_checkable
+class Log(ReadableLog, Protocol):
+    """A log of our own, which we may also write to."""
+
+    async def create_topic(self, topic: str, partitions: int) -> None:
+        """Make a topic; nothing happens if it is there with as many partitions.
+
+        Raises `LogNotUsable` if it is there with another number of partitions.
+        """
+        ...
+
+    async def claim(self) -> int:
+        """Become the one writer: a new epoch. Every older epoch is `Fenced` from now on."""
+        ...
+
+    async def append(
+        self, records: Sequence[Record], epoch: int | None = None
+    ) -> Sequence[Position]:
+        """Append all of the records, in order, or none; durable when this returns.
+
+        With an `epoch` that is not the newest: raises `Fenced`, nothing is appended.
+        """
+        ...
+
+    async def put(self, entries: Sequence[Entry]) -> int:
+        """Take over entries of another log as they are: offsets, gaps, times, aborted marks.
+
+        Entries whose place is taken by an equal entry are skipped, so importing twice adds
+        nothing; the number of entries added is returned. An unequal entry at a place that is
+        taken, or one below the end of its partition in a place where there was a gap, raises
+        `LogNotUsable` and nothing is changed.
+        """
+        ...
