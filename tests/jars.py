@@ -1,0 +1,152 @@
+"""Released jars through Maven: what turns `connect-runtime:3.9.1` into a class path.
+
+Nothing is downloaded by hand and nothing is committed. Maven keeps the jars in its own repository;
+the class path it found is remembered under `.cache/jars/`, so that a second call costs no JVM.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / ".cache" / "jars"
+
+RESOLVE_TIMEOUT_S = 900
+"""A cold repository fetches some hundred jars for a worker; longer than this is a dead registry."""
+
+SILENT = ("org.slf4j:slf4j-api:1.7.36", "org.slf4j:slf4j-nop:1.7.36")
+"""First on every class path: what Kafka logs is thrown away."""
+
+OTHER_BINDINGS = ("slf4j-log4j12-", "slf4j-reload4j-", "log4j-slf4j", "logback-classic-")
+"""Jars that would also claim to be slf4j's binding. Log4j itself stays: Kafka calls it directly."""
+
+GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
+
+# Since 1.0 Kafka's tree has a POM (javax.ws.rs-api) whose packaging is this property.
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>tests</groupId><artifactId>jars</artifactId><version>1</version>
+  <properties><packaging.type>jar</packaging.type></properties>
+  <dependencies>{}</dependencies>
+</project>
+"""
+
+
+class JarsUnavailable(RuntimeError):
+    """There is no Java, no Maven, or no registry; the message says which and what to do."""
+
+
+@cache
+def java() -> Path | None:
+    """The `java` of `JAVA_HOME`, else of the path; None where there is neither."""
+    return _tool("java")
+
+
+@cache
+def javac() -> Path | None:
+    """The Java compiler beside `java()`; None where only a runtime is installed."""
+    return _tool("javac")
+
+
+def classpath(*artifacts: str, silent: bool = True) -> str:
+    """The class path of Maven artifacts, each `group:name:version`, with all they depend on.
+
+    A binding of slf4j that prints nothing is in it, unless `silent` is False: then there is none.
+    Safe to be called by several processes at once.
+
+    Raises:
+        JarsUnavailable: there is no Java or Maven, or Maven could not resolve an artifact.
+    """
+    wanted = (*(SILENT if silent else SILENT[:1]), *artifacts)
+    remembered = CACHE / f"{hashlib.sha256(' '.join(wanted).encode()).hexdigest()[:16]}.path"
+    return _remembered(remembered) or _resolve_once(wanted, remembered)
+
+
+def _tool(name: str) -> Path | None:
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(name, path=f"{home}/bin") if home else None
+    found = found or shutil.which(name)
+    return Path(found) if found else None
+
+
+def _remembered(file: Path) -> str | None:
+    """The class path in `file`, if all of its jars are still there."""
+    if not file.exists():
+        return None
+    path = file.read_text(encoding="utf-8")
+    return path if all(Path(jar).exists() for jar in path.split(os.pathsep)) else None
+
+
+def _resolve_once(artifacts: tuple[str, ...], remembered: Path) -> str:
+    """Resolve under a lock: Maven's own repository does not like two writers."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with _locked(CACHE / "lock"):
+        path = _remembered(remembered)
+        if path is None:
+            path = _resolve(artifacts)
+            fresh = remembered.with_suffix(".new")
+            fresh.write_text(path, encoding="utf-8")
+            fresh.replace(remembered)
+    return path
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _resolve(artifacts: tuple[str, ...]) -> str:
+    """Ask Maven, from its local repository first, from the registry if that is not enough."""
+    maven = shutil.which("mvn")
+    if java() is None or maven is None:
+        missing = "Java" if java() is None else "Maven"
+        raise JarsUnavailable(f"{missing} is not installed: apt-get install openjdk-17-jdk maven")
+    pom = CACHE / "pom.xml"
+    pom.write_text(POM.format("".join(map(_dependency, artifacts))), encoding="utf-8")
+    found = CACHE / "found.path"
+    found.unlink(missing_ok=True)
+    for mode in (("--offline",), ()):
+        said = _maven(maven, *mode, "-f", str(pom), GOAL, f"-Dmdep.outputFile={found}")
+        if found.exists():
+            return _bound_once(found.read_text(encoding="utf-8").strip())
+    raise JarsUnavailable(f"Maven could not resolve {', '.join(artifacts)}: {_complaint(said)}")
+
+
+def _dependency(artifact: str) -> str:
+    group, name, version = map(escape, artifact.split(":"))
+    return (
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
+        f"<version>{version}</version></dependency>"
+    )
+
+
+def _maven(maven: str, *arguments: str) -> str:
+    command = [maven, "--batch-mode", "--quiet", *arguments]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=RESOLVE_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired as late:
+        raise JarsUnavailable(f"Maven did not answer within {RESOLVE_TIMEOUT_S} s") from late
+    return done.stdout
+
+
+def _bound_once(path: str) -> str:
+    """The class path without the slf4j bindings that Kafka brings."""
+    jars = path.split(os.pathsep)
+    return os.pathsep.join(jar for jar in jars if not Path(jar).name.startswith(OTHER_BINDINGS))
+
+
+def _complaint(said: str) -> str:
+    """Maven's first error line: the rest is advice about Maven."""
+    errors = (line for line in said.splitlines() if line.startswith("[ERROR]"))
+    return next(errors, "[ERROR] no output").removeprefix("[ERROR] ")
