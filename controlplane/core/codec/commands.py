@@ -1,0 +1,30 @@
+"""Records of the command topic: tagged, versioned JSON of our own. The key is the command's id."""
+
+import msgspec
+
+from controlplane.core.records import CommandRecord, Invalid
+
+_DECODER: msgspec.json.Decoder[CommandRecord] = msgspec.json.Decoder(CommandRecord)
+_ENCODER = msgspec.json.Encoder()
+_VERSION = 1
+"""Fields may be added without a new version; a change of meaning needs one."""
+
+
+def decode_command(key: bytes | None, value: bytes | None) -> CommandRecord | None | Invalid:
+    """A record of the command topic; None for a tombstone (retention by hand)."""
+    if value is None:
+        return None
+    try:
+        record = _DECODER.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return Invalid(f"not a command record: {error}")
+    if record.version > _VERSION:
+        return Invalid(f"command record of version {record.version}, newer than {_VERSION}")
+    if key != record.command_id.encode("utf-8", "surrogatepass"):
+        return Invalid("key is not the command's id")
+    return record
+
+
+def encode_command(record: CommandRecord) -> tuple[bytes, bytes]:
+    """Key and value of a record of the command topic."""
+    return record.command_id.encode(), _ENCODER.encode(record)

@@ -1,0 +1,231 @@
+"""Records of the config topic. Kafka: `KafkaConfigBackingStore` (0.9: `KafkaConfigStorage`)."""
+
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Any
+
+from controlplane.core import java, javajson
+from controlplane.core.profiles import Profile
+from controlplane.core.records import (
+    ConfigRecord,
+    ConnectorConfig,
+    Invalid,
+    LoggerLevel,
+    RestartRequest,
+    SessionKey,
+    Target,
+    TargetState,
+    TaskCommit,
+    TaskConfig,
+    TaskCount,
+)
+
+NULL_POINTER = "NullPointerException"
+ILLEGAL_ARGUMENT = "IllegalArgumentException"
+STACK_OVERFLOW = "StackOverflowError"
+CONNECT = "ConnectException"
+
+Decoder = Callable[[str, Any, Profile], ConfigRecord | Invalid]
+
+
+def decode_config(
+    key: bytes | None, value: bytes | None, profile: Profile
+) -> ConfigRecord | Invalid:
+    """What a worker of this release reads in a record of its config topic.
+
+    The value is decoded before the key is looked at, as Kafka does: a value that is no JSON is
+    skipped whatever its key, and the config offset does not move.
+    """
+    try:
+        content = None if value is None else javajson.decode(value, profile)
+    except javajson.Undecodable as error:
+        return Invalid(f"undecodable value: {error}", advances=False, about=_text(key))
+    except javajson.StackOverflow as error:
+        return Invalid(str(error), STACK_OVERFLOW, advances=False, about=_text(key))
+    if key is None:
+        return Invalid("null key", NULL_POINTER)
+    return _by_prefix(java.decode_key(key), content, profile)
+
+
+def _text(key: bytes | None) -> str:
+    return "" if key is None else java.decode_key(key)
+
+
+def _by_prefix(key: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
+    for prefix, known, decoder in _KINDS:
+        if key.startswith(prefix) and known(profile):
+            if prefix == _SESSION_KEY and key != prefix:
+                break
+            return decoder(key[len(prefix) :], content, profile)
+    return Invalid("unknown key", about=key)
+
+
+def _connector(name: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
+    key = f"connector-{name}"
+    if content is None:
+        return ConnectorConfig(name, None)
+    properties = _properties(key, content, poison=profile.connector_properties_required)
+    return properties if isinstance(properties, Invalid) else ConnectorConfig(name, properties)
+
+
+def _properties(key: str, content: Any, *, poison: bool) -> dict[str, Any] | Invalid:
+    if not isinstance(content, dict):
+        return Invalid("value is not an object", about=key)
+    properties = content.get("properties")
+    if isinstance(properties, dict):
+        return properties
+    thrown = NULL_POINTER if poison and properties is None else None
+    return Invalid("properties is missing or not an object", thrown, about=key)
+
+
+def _task(rest: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
+    key = f"task-{rest}"
+    parts = java.split_dashes(key)
+    task = java.parse_int(parts[-1]) if len(parts) >= _TASK_KEY_PARTS else None
+    if task is None:
+        return Invalid("task id cannot be parsed", about=key)
+    if content is None:
+        return Invalid("value is unexpectedly null", about=key)
+    properties = _properties(key, content, poison=profile.task_properties_required)
+    if isinstance(properties, Invalid):
+        return properties
+    return TaskConfig("-".join(parts[1:-1]), task, properties)
+
+
+def _target(name: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
+    key = f"target-state-{name}"
+    if content is None:
+        return TargetState(name, None)
+    if not isinstance(content, dict):
+        return Invalid("value is not an object", about=key)
+    # A string under state.v2 settles it, also when it is unknown: there is no way back to `state`.
+    wanted = content.get("state.v2") if profile.target_state_v2 else None
+    if not isinstance(wanted, str):
+        wanted = content.get("state")
+    if not isinstance(wanted, str):
+        return Invalid("state is missing or not a string", about=key)
+    if wanted not in (_TARGETS_V2 if profile.target_state_v2 else _TARGETS_V1):
+        return Invalid(f"unknown target state {wanted!r}", about=key)
+    return TargetState(name, Target(wanted))
+
+
+def _commit(name: str, content: Any, _: Profile) -> ConfigRecord | Invalid:
+    count = _count(f"commit-{name}", content, "tasks")
+    return count if isinstance(count, Invalid) else TaskCommit(name, count)
+
+
+def _fencing(name: str, content: Any, _: Profile) -> ConfigRecord | Invalid:
+    count = _count(f"tasks-fencing-{name}", content, "task-count")
+    return count if isinstance(count, Invalid) else TaskCount(name, count)
+
+
+def _count(key: str, content: Any, field: str) -> int | Invalid:
+    if not isinstance(content, dict):
+        return Invalid("value is not an object", about=key)
+    number = content.get(field)
+    if type(number) is not int:
+        return Invalid(f"{field} is missing or not an integer", CONNECT, about=key)
+    return java.narrow_int(number)
+
+
+def _session_key(_: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
+    if not isinstance(content, dict):
+        return Invalid("value is not an object", about=_SESSION_KEY)
+    # Kafka looks at one field after the other, so the first that is wrong decides what happens.
+    missing = NULL_POINTER if profile.session_key_fields_required else None
+    secret = content.get("key")
+    if not isinstance(secret, str):
+        return _bad_session_key("key", secret, missing)
+    decoded = java.decode_base64(secret)
+    if decoded is None:
+        return Invalid("key is not base64", ILLEGAL_ARGUMENT, about=_SESSION_KEY)
+    algorithm, created = content.get("algorithm"), content.get("creation-timestamp")
+    if not isinstance(algorithm, str):
+        return _bad_session_key("algorithm", algorithm, missing)
+    if type(created) is not int:
+        return _bad_session_key("creation-timestamp", created, missing)
+    if not decoded:
+        return Invalid("key is empty", ILLEGAL_ARGUMENT, about=_SESSION_KEY)
+    return SessionKey(decoded, algorithm, created)
+
+
+def _bad_session_key(field: str, content: Any, missing: str | None) -> Invalid:
+    thrown = missing if content is None else None
+    return Invalid(f"{field} is missing or of a wrong type", thrown, about=_SESSION_KEY)
+
+
+def _restart(name: str, content: Any, _: Profile) -> ConfigRecord | Invalid:
+    if not isinstance(content, dict):
+        return Invalid("value is not an object", about=f"restart-connector-{name}")
+    # Flags that are not booleans count as false.
+    flags = (content.get(field) is True for field in ("include-tasks", "only-failed"))
+    return RestartRequest(name, *flags)
+
+
+def _logger(namespace: str, content: Any, _: Profile) -> ConfigRecord | Invalid:
+    key = f"logger-cluster-{namespace}"
+    if not isinstance(content, dict):
+        return Invalid("value is not an object", about=key)
+    level = content.get("level")
+    if not isinstance(level, str):
+        return Invalid("level is missing or not a string", about=key)
+    return LoggerLevel(namespace, level)
+
+
+_SESSION_KEY = "session-key"
+_TASK_KEY_PARTS = 3
+_TARGETS_V1 = ("STARTED", "PAUSED")
+_TARGETS_V2 = ("STARTED", "PAUSED", "STOPPED")
+
+# No prefix begins another (`task-` and `tasks-fencing-` part at the fifth letter), so the order
+# does not matter and no connector name can turn a record into one of another kind.
+_KINDS: tuple[tuple[str, Callable[[Profile], bool], Decoder], ...] = (
+    ("target-state-", lambda profile: profile.target_states, _target),
+    ("connector-", lambda _: True, _connector),
+    ("task-", lambda _: True, _task),
+    ("commit-", lambda _: True, _commit),
+    ("restart-connector-", lambda profile: profile.restart_requests, _restart),
+    ("tasks-fencing-", lambda profile: profile.fencing, _fencing),
+    (_SESSION_KEY, lambda profile: profile.session_keys, _session_key),
+    ("logger-cluster-", lambda profile: profile.logger_levels, _logger),
+)
+
+
+def encode_config(record: ConfigRecord, profile: Profile) -> tuple[bytes, bytes | None]:
+    """Key and value as a worker of this release writes them, to the byte."""
+    key, content = _content(record, profile)
+    return key.encode("utf-8", "surrogatepass"), None if content is None else javajson.encode(content)
+
+
+def _content(record: ConfigRecord, profile: Profile) -> tuple[str, dict[str, Any] | None]:
+    match record:
+        case ConnectorConfig(name, properties):
+            return f"connector-{name}", None if properties is None else {"properties": properties}
+        case TargetState(name, state):
+            return f"target-state-{name}", None if state is None else _states(state, profile)
+        case TaskConfig(name, task, properties):
+            return f"task-{name}-{task}", {"properties": properties}
+        case TaskCommit(name, tasks):
+            return f"commit-{name}", {"tasks": tasks}
+        case TaskCount(name, tasks):
+            return f"tasks-fencing-{name}", {"task-count": tasks}
+        case SessionKey(key, algorithm, created):
+            secret = b64encode(key).decode("ascii")
+            return _SESSION_KEY, {
+                "key": secret,
+                "algorithm": algorithm,
+                "creation-timestamp": created,
+            }
+        case RestartRequest(name, include_tasks, only_failed):
+            flags = {"include-tasks": include_tasks, "only-failed": only_failed}
+            return f"restart-connector-{name}", flags
+        case LoggerLevel(namespace, level):
+            return f"logger-cluster-{namespace}", {"level": level}
+
+
+def _states(state: Target, profile: Profile) -> dict[str, str]:
+    """`state` is the nearest thing that a worker without STOPPED can obey (KIP-875)."""
+    nearest = Target.PAUSED if state is Target.STOPPED else state
+    if not profile.target_state_v2:
+        return {"state": nearest.value}
+    return {"state": nearest.value, "state.v2": state.value}

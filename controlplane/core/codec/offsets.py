@@ -1,0 +1,83 @@
+"""Records of the offsets topics. Kafka: `OffsetUtils`, `OffsetStorageReaderImpl`.
+
+The identity of an offset is its raw key. What the key *says* matters only to those who list the
+partitions of a connector, so decoding is separate, and lazy.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.core import javajson
+from controlplane.core.profiles import Profile
+from controlplane.core.records import Invalid, SourcePartition
+
+Identity = tuple[str, frozenset[Any]]
+"""A connector and one of its partitions, equal where Java's maps are equal."""
+
+
+def decode_partition(key: bytes | None, profile: Profile) -> SourcePartition | Invalid:
+    """Whose offset it is, for which source partition: `["<connector>",{...}]`."""
+    if key is None:
+        return Invalid("null key")
+    try:
+        content = javajson.decode(key, profile)
+    except javajson.Undecodable as error:
+        thrown = "DataException" if profile.offset_key_loses_batch else None
+        return Invalid(f"undecodable key: {error}", thrown)
+    except javajson.StackOverflow as error:
+        return Invalid(str(error), "StackOverflowError")
+    if not isinstance(content, list) or len(content) != 2:  # noqa: PLR2004 - a pair
+        return Invalid("key is not a pair")
+    connector, partition = content
+    if not isinstance(connector, str):
+        return Invalid("connector name is not a string")
+    if not isinstance(partition, dict):
+        return Invalid("partition is not an object")
+    return SourcePartition(connector, partition)
+
+
+def decode_offset(value: bytes | None, profile: Profile) -> Mapping[str, Any] | None | Invalid:
+    """A source offset; None where there is none. Nested values are refused, as for a task."""
+    if value is None:
+        return None
+    try:
+        content = javajson.decode(value, profile)
+    except (javajson.Undecodable, javajson.StackOverflow) as error:
+        return Invalid(f"undecodable value: {error}")
+    if content is None:
+        return None
+    if not isinstance(content, dict):
+        return Invalid("value is not an object")
+    if any(isinstance(field, dict | list) for field in content.values()):
+        return Invalid("a field is not of a primitive type")
+    return content
+
+
+def identity(subject: SourcePartition) -> Identity:
+    """What Java compares: `1`, `1.0` and `true` differ, the order of fields does not count."""
+    return subject.connector, _frozen_object(subject.partition)
+
+
+def _frozen_object(content: Mapping[str, Any]) -> frozenset[Any]:
+    return frozenset((name, _frozen(value)) for name, value in content.items())
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return dict, _frozen_object(value)
+    if isinstance(value, list):
+        return list, tuple(_frozen(item) for item in value)
+    return type(value), value
+
+
+def encode_partition(connector: str, partition: Mapping[str, Any] | None) -> bytes:
+    """The key as a worker writes it of a partition that it has read: fields in HashMap order."""
+    return javajson.encode_hash_order([connector, partition])
+
+
+def encode_offset(
+    connector: str, partition: Mapping[str, Any] | None, offset: Mapping[str, Any] | None
+) -> tuple[bytes, bytes | None]:
+    """Key and value as a task writes them, fields in the order given; None is a tombstone."""
+    key = javajson.encode([connector, partition])
+    return key, None if offset is None else javajson.encode(offset)

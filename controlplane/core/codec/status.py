@@ -1,0 +1,173 @@
+"""Records of the status topic. Kafka: `KafkaStatusBackingStore`."""
+
+from typing import Any
+
+from controlplane.core import java, javajson
+from controlplane.core.codec.config import NULL_POINTER, STACK_OVERFLOW
+from controlplane.core.profiles import Profile
+from controlplane.core.records import (
+    ActiveTopic,
+    Activity,
+    ConnectorStatus,
+    Invalid,
+    State,
+    Status,
+    StatusRecord,
+    TaskStatus,
+)
+
+_CONNECTOR = "status-connector-"
+_TASK = "status-task-"
+_TOPIC = "status-topic-"
+_TOPIC_SEPARATOR = ":connector-"
+_TASK_KEY_PARTS = 4
+_FIRST_STATES = ("UNASSIGNED", "RUNNING", "PAUSED", "FAILED", "DESTROYED")
+
+
+def decode_status(
+    key: bytes | None, value: bytes | None, profile: Profile
+) -> StatusRecord | Invalid:
+    """What a worker of this release reads in a record of its status topic.
+
+    Unlike in the config topic only Kafka's null is a tombstone: JSON `null` is malformed, and all
+    that is malformed is ignored, the previous status kept.
+    """
+    if not profile.statuses:
+        return Invalid("this release has no status topic")
+    if key is None:
+        return Invalid("null key", NULL_POINTER)
+    text = java.decode_key(key)
+    try:
+        if text.startswith(_CONNECTOR):
+            return _connector(text, value, profile)
+        if text.startswith(_TASK):
+            return _task(text, value, profile)
+        if text.startswith(_TOPIC) and profile.status_topics:
+            return _topic(text, value, profile)
+    except _Malformed as error:
+        return Invalid(str(error), about=text)
+    except javajson.Undecodable as error:
+        return Invalid(f"undecodable value: {error}", about=text)
+    except javajson.StackOverflow as error:
+        return Invalid(str(error), STACK_OVERFLOW, about=text)
+    return Invalid("unknown key", about=text)
+
+
+class _Malformed(Exception):
+    """A field is missing or of a wrong type."""
+
+
+def _connector(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Invalid:
+    name = key[len(_CONNECTOR) :]
+    if not name:
+        return Invalid("no connector name", about=key)
+    return ConnectorStatus(name, None if value is None else _status(value, profile))
+
+
+def _task(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Invalid:
+    parts = java.split_dashes(key)
+    task = java.parse_int(parts[-1]) if len(parts) >= _TASK_KEY_PARTS else None
+    if task is None:
+        return Invalid("task id cannot be parsed", about=key)
+    name = "-".join(parts[2:-1])
+    return TaskStatus(name, task, None if value is None else _status(value, profile))
+
+
+def _status(value: bytes, profile: Profile) -> Status:
+    content = _object(javajson.decode(value, profile), "value")
+    state = content.get("state")
+    if not isinstance(state, str) or state not in _states(profile):
+        raise _Malformed(f"unknown state {state!r}")
+    generation = _integer(content, "generation")
+    return Status(
+        State(state),
+        _optional_text(content, "trace"),
+        _optional_text(content, "worker_id"),
+        java.narrow_int(generation),
+        _optional_text(content, "version") if profile.status_version else None,
+    )
+
+
+def _states(profile: Profile) -> tuple[str, ...]:
+    restarting = ("RESTARTING",) if profile.status_restarting else ()
+    stopped = ("STOPPED",) if profile.status_stopped else ()
+    return _FIRST_STATES + restarting + stopped
+
+
+def _topic(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Invalid:
+    # The separator is skipped by its length and never compared: any eleven characters do.
+    colon = key.find(":")
+    topic = key[len(_TOPIC) : colon] if colon >= 0 else ""
+    connector = key[colon + len(_TOPIC_SEPARATOR) :] if colon >= 0 else ""
+    if not topic or not connector:
+        return Invalid("no topic or no connector name", about=key)
+    if value is None:
+        return ActiveTopic(connector, topic, None)
+    content = _object(javajson.decode(value, profile), "value")
+    inner = _object(content.get("topic"), "topic")
+    names = [_text(inner, field) for field in ("name", "connector")]
+    task = java.narrow_int(_integer(inner, "task"))
+    activity = Activity(*names, task, _integer(inner, "discoverTimestamp"))
+    return ActiveTopic(connector, topic, activity)
+
+
+def _object(content: Any, what: str) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        raise _Malformed(f"{what} is not an object")
+    return content
+
+
+def _integer(content: dict[str, Any], field: str) -> int:
+    number = content.get(field)
+    if type(number) is not int:
+        raise _Malformed(f"{field} is missing or not an integer")
+    return number
+
+
+def _text(content: dict[str, Any], field: str) -> str:
+    text = _optional_text(content, field)
+    if text is None:
+        raise _Malformed(f"{field} is missing")
+    return text
+
+
+def _optional_text(content: dict[str, Any], field: str) -> str | None:
+    text = content.get(field)
+    if text is not None and not isinstance(text, str):
+        raise _Malformed(f"{field} is not a string")
+    return text
+
+
+def encode_status(record: StatusRecord, profile: Profile) -> tuple[bytes, bytes | None]:
+    """Key and value as a worker of this release writes them, to the byte."""
+    match record:
+        case ConnectorStatus(name, status):
+            key, content = f"{_CONNECTOR}{name}", _status_content(status, profile)
+        case TaskStatus(name, task, status):
+            key, content = f"{_TASK}{name}-{task}", _status_content(status, profile)
+        case ActiveTopic(name, topic, activity):
+            key = f"{_TOPIC}{topic}{_TOPIC_SEPARATOR}{name}"
+            content = None if activity is None else {"topic": _activity_content(activity)}
+    encoded = None if content is None else javajson.encode(content)
+    return key.encode("utf-8", "surrogatepass"), encoded
+
+
+def _status_content(status: Status | None, profile: Profile) -> dict[str, Any] | None:
+    if status is None:
+        return None
+    content: dict[str, Any] = {
+        "state": status.state.value,
+        "trace": status.trace,
+        "worker_id": status.worker_id,
+        "generation": status.generation,
+    }
+    return content | ({"version": status.version} if profile.status_version else {})
+
+
+def _activity_content(activity: Activity) -> dict[str, Any]:
+    return {
+        "name": activity.topic,
+        "connector": activity.connector,
+        "task": activity.task,
+        "discoverTimestamp": activity.discovered_at_ms,
+    }

@@ -1,0 +1,142 @@
+"""The one place where state changes: one entry → change of state, per profile; folding repeats it.
+
+`Fold` is what a worker of one release knows while it reads its topics. It changes in place and
+publishes immutable snapshots (`ClusterState`). The same function serves live, at boot, in scenarios
+and in replay. Three parts, one per topic, none of which looks at another: `config`, `status`,
+`offsets`; `bulk` is the fast way through many records, with the same result.
+"""
+
+from collections.abc import Iterable
+from types import MappingProxyType
+
+from controlplane.core.entry import Entry, Position
+from controlplane.core.evolve.commands import CommandFold
+from controlplane.core.evolve.config import ConfigFold
+from controlplane.core.evolve.offsets import OffsetFold
+from controlplane.core.evolve.outcome import ACCEPTED, UNSEEN, Call, Kind, Outcome
+from controlplane.core.evolve.status import StatusFold
+from controlplane.core.profiles import Profile
+from controlplane.core.shared import CopyOnWrite
+from controlplane.core.state import ClusterState, Topics
+
+__all__ = ["ACCEPTED", "Call", "Fold", "Kind", "Outcome", "fold"]
+
+UNREADABLE_KEPT = 1_000
+"""Records of no use that a state remembers, with the reason; beyond that they are only counted."""
+
+
+class Fold:
+    """What one worker knows while it reads: `apply` entries, then `snapshot()`.
+
+    `exactly_once` says whether the worker runs with exactly-once support *enabled*, which makes it
+    blind for records of aborted transactions (KIP-618). `live` says that start-up is over: from
+    then on outcomes carry the calls by which a worker learns that it must act. With `trace`, the
+    position of the last record of each offset is kept too.
+
+    Entries come in the order in which they are to be folded (`order.in_order`); within a partition
+    that is the order of their log offsets.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        topics: Topics | None = None,
+        exactly_once: bool = False,
+        live: bool = False,
+        trace: bool = False,
+    ) -> None:
+        self.profile = profile
+        self.topics = topics or Topics()
+        self.exactly_once = exactly_once
+        self.trace = trace
+        self.config = ConfigFold(profile)
+        self.config.live = live
+        self.status = StatusFold(profile)
+        self.commands = CommandFold()
+        self.offsets: dict[str, OffsetFold] = {self.topics.offsets: OffsetFold(profile)}
+        self.unreadable_count = 0
+        self._ends: dict[tuple[str, int], int] = {}
+        self._causes: CopyOnWrite[tuple[str, bytes | None], Position] = CopyOnWrite()
+        self._unreadable: CopyOnWrite[Position, str] = CopyOnWrite()
+        self._parts = {
+            self.topics.config: self.config,
+            self.topics.status: self.status,
+            self.topics.commands: self.commands,
+        }
+
+    @property
+    def live(self) -> bool:
+        """Whether start-up is over."""
+        return self.config.live
+
+    @live.setter
+    def live(self, live: bool) -> None:
+        self.config.live = live
+
+    def apply(self, entry: Entry) -> Outcome:
+        """Fold one entry and say what came of it."""
+        self.advance(entry.topic, entry.partition, entry.offset + 1)
+        if entry.aborted and not self.sees_aborted(entry.topic):
+            return UNSEEN
+        part = self._parts.get(entry.topic) or self.offsets_of(entry.topic)
+        outcome = part.apply(entry)
+        if self.trace or not isinstance(part, OffsetFold):
+            self._causes.writable()[entry.topic, entry.key] = entry.position
+        if outcome.kind is not Kind.ACCEPTED:
+            self._note(entry.position, outcome)
+        return outcome
+
+    def apply_all(self, entries: Iterable[Entry]) -> None:
+        """Fold entries one after the other."""
+        for entry in entries:
+            self.apply(entry)
+
+    def snapshot(self) -> ClusterState:
+        """The state now, for good. Cheap: nothing is copied until the next write."""
+        return ClusterState(
+            self.profile,
+            self.topics,
+            self.exactly_once,
+            self.config.publish(),
+            self.status.publish(),
+            MappingProxyType({topic: part.publish() for topic, part in self.offsets.items()}),
+            self.commands.publish(),
+            MappingProxyType(dict(self._ends)),
+            self._causes.publish(),
+            self._unreadable.publish(),
+        )
+
+    def advance(self, topic: str, partition: int, end: int) -> None:
+        """Note that everything before `end` has been read."""
+        self._ends[topic, partition] = end
+
+    def offsets_of(self, topic: str) -> OffsetFold:
+        """The fold of an offsets topic; a topic that is none of the four is one of a connector."""
+        if topic not in self.offsets:
+            self.offsets[topic] = OffsetFold(self.profile)
+        return self.offsets[topic]
+
+    def sees_aborted(self, topic: str) -> bool:
+        """Readers of a connector's own offsets topic are always `read_committed`."""
+        known = topic in self._parts or topic == self.topics.offsets
+        return known and not self.exactly_once
+
+    def _note(self, position: Position, outcome: Outcome) -> None:
+        self.unreadable_count += 1
+        if len(self._unreadable.items) < UNREADABLE_KEPT:
+            self._unreadable.writable()[position] = outcome.reason
+
+
+def fold(
+    entries: Iterable[Entry],
+    profile: Profile,
+    *,
+    topics: Topics | None = None,
+    exactly_once: bool = False,
+    trace: bool = False,
+) -> ClusterState:
+    """What a worker of this release knows after reading these entries, in this order."""
+    worker = Fold(profile, topics=topics, exactly_once=exactly_once, trace=trace)
+    worker.apply_all(entries)
+    return worker.snapshot()

@@ -1,0 +1,199 @@
+"""The fold of the config topic. Kafka: `KafkaConfigBackingStore.ConsumeCallback`."""
+
+from typing import Any
+
+from controlplane.core.codec.config import NULL_POINTER, decode_config
+from controlplane.core.entry import Entry
+from controlplane.core.evolve.outcome import ACCEPTED, Call, Kind, Outcome, fate
+from controlplane.core.profiles import Profile
+from controlplane.core.records import (
+    ConnectorConfig,
+    Invalid,
+    LoggerLevel,
+    Properties,
+    RestartRequest,
+    SessionKey,
+    Target,
+    TargetState,
+    TaskCommit,
+    TaskConfig,
+    TaskCount,
+)
+from controlplane.core.shared import CopyOnWrite
+from controlplane.core.state import ConfigState
+
+Tasks = dict[int, Properties]
+
+
+class ConfigFold:
+    """Working state of the config topic: changed in place by `apply`, published by `publish`."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.live = False
+        """Past start-up: the listener is told. Before that, everything read is merely state."""
+        self._offset = -1
+        self._connectors: CopyOnWrite[str, Properties] = CopyOnWrite()
+        self._targets: CopyOnWrite[str, Target] = CopyOnWrite()
+        self._task_counts: CopyOnWrite[str, int] = CopyOnWrite()
+        self._tasks: CopyOnWrite[str, Tasks] = CopyOnWrite()
+        self._deferred: CopyOnWrite[str, Tasks] = CopyOnWrite()
+        self._inconsistent: CopyOnWrite[str, bool] = CopyOnWrite()
+        self._fenced_counts: CopyOnWrite[str, int] = CopyOnWrite()
+        self._generations: CopyOnWrite[str, int] = CopyOnWrite()
+        self._pending_fencing: CopyOnWrite[str, bool] = CopyOnWrite()
+        self._applied: CopyOnWrite[str, Properties | None] = CopyOnWrite()
+        self._session_key: SessionKey | None = None
+
+    def publish(self) -> ConfigState:
+        """The state now, for good."""
+        return ConfigState(
+            self._offset,
+            self._connectors.publish(),
+            self._targets.publish(),
+            self._task_counts.publish(),
+            self._tasks.publish(),
+            self._deferred.publish(),
+            self._inconsistent.publish(),
+            self._fenced_counts.publish(),
+            self._generations.publish(),
+            self._pending_fencing.publish(),
+            self._applied.publish(),
+            self._session_key,
+        )
+
+    def apply(self, entry: Entry) -> Outcome:
+        """Fold one record."""
+        record = decode_config(entry.key, entry.value, self.profile)
+        if not isinstance(record, Invalid) or record.advances:
+            self._offset = entry.offset + 1
+        outcome = self._evolve(record)
+        if self.profile.tolerates_malformed and outcome.thrown is not None:
+            return Outcome(Kind.IGNORED, outcome.reason)
+        return outcome
+
+    def _evolve(self, record: Any) -> Outcome:
+        match record:
+            case Invalid():
+                return self._invalid(record)
+            case ConnectorConfig(name, None):
+                return self._remove(name)
+            case ConnectorConfig(name, properties):
+                return self._configure(name, properties)
+            case TargetState():
+                return self._target(record)
+            case TaskConfig(name, task, properties):
+                deferred = {**self._deferred.items.get(name, {}), task: properties}
+                self._deferred.writable()[name] = deferred
+            case TaskCommit():
+                return self._commit(record)
+            case TaskCount(name, tasks):
+                self._fenced_counts.writable()[name] = tasks
+                self._pending_fencing.drop(name)
+            case SessionKey():
+                self._session_key = record
+                return self._told(Call("session key", record))
+            case RestartRequest():
+                return self._told(Call("restart", record.connector, record))
+            case LoggerLevel(namespace, level):
+                return self._told(Call("logger level", namespace, level))
+        return ACCEPTED
+
+    def _told(self, call: Call) -> Outcome:
+        return Outcome(Kind.ACCEPTED, calls=(call,)) if self.live else ACCEPTED
+
+    def _invalid(self, record: Invalid) -> Outcome:
+        """A commit without a connector config is discarded before its value is looked at."""
+        name = record.about.removeprefix("commit-")
+        if record.advances and name != record.about and self._orphan(name):
+            return self._discard(name)
+        return fate(record)
+
+    def _configure(self, name: str, properties: Properties | None) -> Outcome:
+        self._connectors.writable()[name] = properties or {}
+        if self.profile.target_states and name not in self._targets.items:
+            self._targets.writable()[name] = Target.STARTED
+        return self._told(Call("connector config", name))
+
+    def _remove(self, name: str) -> Outcome:
+        self._connectors.drop(name)
+        self._forget_tasks(name)
+        return self._told(Call("connector removed", name))
+
+    def _forget_tasks(self, name: str) -> None:
+        """What goes with a connector. Its target state, fencing and generation never do."""
+        if self.profile.removal_drops_tasks:
+            self._task_counts.drop(name)
+            self._tasks.drop(name)
+        if self.profile.removal_drops_deferred:
+            self._deferred.drop(name)
+        if self.profile.commit_needs_config:
+            self._applied.drop(name)
+
+    def _target(self, record: TargetState) -> Outcome:
+        name, configured = record.connector, record.connector in self._connectors.items
+        if record.state is None:
+            # Nobody is told: a running worker goes on as before, whatever its state says now.
+            self._targets.drop(name)
+            if configured:
+                self._targets.writable()[name] = Target.STARTED
+            return ACCEPTED
+        changed = self._targets.items.get(name) is not record.state
+        self._targets.writable()[name] = record.state
+        news = changed or self.profile.announces_unchanged_target
+        known = configured or self.profile.announces_target_of_unknown
+        return self._told(Call("target state", name)) if news and known else ACCEPTED
+
+    def _orphan(self, name: str) -> bool:
+        return self.profile.commit_needs_config and name not in self._connectors.items
+
+    def _discard(self, name: str) -> Outcome:
+        """KAFKA-16838: a commit of a connector that is gone takes leftovers of it along."""
+        self._forget_tasks(name)
+        return ACCEPTED
+
+    def _commit(self, record: TaskCommit) -> Outcome:
+        name, count = record.connector, record.tasks
+        if self._orphan(name):
+            return self._discard(name)
+        deferred = self._deferred.items.get(name)
+        if not deferred and self.profile.commit_needs_deferred:
+            return Outcome(Kind.POISON, "commit with nothing deferred", NULL_POINTER)
+        # Longer sets than the count are complete too, and are applied and kept whole.
+        complete = _holds_all(deferred or {}, count)
+        if complete:
+            self._apply_tasks(name, deferred)
+        else:
+            self._inconsistent.writable()[name] = True
+        if deferred:
+            self._deferred.writable()[name] = {}
+        self._task_counts.writable()[name] = count
+        if self.profile.fencing:
+            self._pending_fencing.writable()[name] = True
+        return self._told(Call("task configs", self._announced(deferred, name, complete=complete)))
+
+    def _apply_tasks(self, name: str, deferred: Tasks | None) -> None:
+        if deferred is not None:
+            if deferred:
+                self._tasks.writable()[name] = {**self._tasks.items.get(name, {}), **deferred}
+            if self.profile.fencing:
+                generations = self._generations.writable()
+                generations[name] = generations.get(name, -1) + 1
+        self._inconsistent.drop(name)
+        if self.profile.commit_needs_config:
+            self._applied.writable()[name] = self._connectors.items.get(name)
+
+    def _announced(
+        self, deferred: Tasks | None, name: str, *, complete: bool
+    ) -> frozenset[tuple[str, int]]:
+        """The task ids that the listener is told."""
+        if not complete:
+            return frozenset()
+        if self.profile.announces_all_task_ids:
+            return frozenset((owner, id_) for owner, ids in self._tasks.items.items() for id_ in ids)
+        return frozenset((name, id_) for id_ in deferred or {})
+
+
+def _holds_all(deferred: Tasks, count: int) -> bool:
+    """Whether ids 0..count-1 are all there; negative counts ask for nothing."""
+    return count <= len(deferred) and all(id_ in deferred for id_ in range(count))

@@ -1,0 +1,112 @@
+"""The fold of an offsets topic. Kafka: `KafkaOffsetBackingStore#consumedCallback`."""
+
+from collections.abc import Iterable, Mapping
+
+from controlplane.core.codec.offsets import Identity, decode_partition, identity
+from controlplane.core.entry import Entry
+from controlplane.core.evolve.outcome import ACCEPTED, Kind, Outcome, fate
+from controlplane.core.profiles import Profile
+from controlplane.core.records import Invalid
+from controlplane.core.shared import CopyOnWrite
+from controlplane.core.state import OffsetState
+
+
+class OffsetFold:
+    """Working state of one offsets topic: a dict of raw bytes, the last value of a key wins.
+
+    Keys are parsed only when something is removed. A tombstone takes the *parsed* partition from
+    the list of a connector's partitions, even if a record under another spelling of the same key
+    is still there (`OffsetUtils#processPartitionKey`); such partitions are kept as hidden.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self._values: CopyOnWrite[bytes | None, bytes | None] = CopyOnWrite()
+        self._hidden: CopyOnWrite[Identity, bool] = CopyOnWrite()
+
+    def publish(self) -> OffsetState:
+        """The state now, for good."""
+        return OffsetState(self._values.publish(), self._hidden.publish())
+
+    def apply(self, entry: Entry) -> Outcome:
+        """Fold one record."""
+        parses = self.profile.offset_partitions
+        subject = decode_partition(entry.key, self.profile) if parses else None
+        outcome = ACCEPTED
+        if isinstance(subject, Invalid):
+            outcome = fate(subject)
+            if outcome.thrown is not None and not self.profile.tolerates_malformed:
+                if outcome.kind is Kind.LOSES_BATCH:
+                    return outcome
+            else:
+                outcome = Outcome(Kind.IGNORED, f"{subject.reason}; kept, but never listed")
+        elif subject is not None:
+            self._list(identity(subject), listed=entry.value is not None)
+        self._store(entry.key, entry.value)
+        return outcome
+
+    def _list(self, subject: Identity, *, listed: bool) -> None:
+        if listed:
+            self._hidden.drop(subject)
+        elif subject not in self._hidden.items:
+            self._hidden.writable()[subject] = True
+
+    def take(self, parts: Iterable[Mapping[bytes | None, bytes | None]]) -> frozenset[bytes | None]:
+        """Take over the last values of each partition at once, into an empty fold.
+
+        Answers the contested keys: those for which the order between partitions, or between two
+        spellings of one key, decides. They are left out; `apply` their records in order.
+        """
+        parts = list(parts)
+        values: dict[bytes | None, bytes | None] = {}
+        for part in parts:
+            values.update(part)
+        contested = _in_several(parts) if len(values) < sum(map(len, parts)) else set()
+        if self.profile.offset_key_loses_batch:
+            contested |= {key for key in values if self._throws(key)}
+        if self.profile.offset_partitions:
+            contested |= self._hide(values)
+        gone = contested
+        if self.profile.offset_tombstone_removes:
+            gone = contested | {key for key, value in values.items() if value is None}
+        for key in gone:
+            del values[key]
+        self._values.writable().update(values)
+        return frozenset(contested)
+
+    def _throws(self, key: bytes | None) -> bool:
+        subject = decode_partition(key, self.profile)
+        return isinstance(subject, Invalid) and subject.thrown is not None
+
+    def _hide(self, values: Mapping[bytes | None, bytes | None]) -> set[bytes | None]:
+        """Hide what was removed; answer the keys that are other spellings of a removed one."""
+        removed = {key: self._identity(key) for key, value in values.items() if value is None}
+        hidden = {subject for subject in removed.values() if subject is not None}
+        if not hidden:
+            return set()
+        alive = {key: self._identity(key) for key in values if key not in removed}
+        disputed = hidden & set(alive.values())
+        self._hidden.writable().update(dict.fromkeys(hidden - disputed, True))
+        return {key for key, subject in {**alive, **removed}.items() if subject in disputed}
+
+    def _identity(self, key: bytes | None) -> Identity | None:
+        subject = decode_partition(key, self.profile)
+        return None if isinstance(subject, Invalid) else identity(subject)
+
+    def _store(self, key: bytes | None, value: bytes | None) -> None:
+        if value is None and self.profile.offset_tombstone_removes:
+            self._values.drop(key)
+        else:
+            self._values.writable()[key] = value
+
+
+def _in_several(
+    parts: Iterable[Mapping[bytes | None, bytes | None]],
+) -> set[bytes | None]:
+    """The keys that lie in more than one partition: a foreign writer used another partitioner."""
+    seen: set[bytes | None] = set()
+    twice: set[bytes | None] = set()
+    for part in parts:
+        twice |= seen & part.keys()
+        seen |= part.keys()
+    return twice

@@ -1,0 +1,86 @@
+"""The fold of the status topic. Kafka: `KafkaStatusBackingStore#read`."""
+
+from controlplane.core.codec.status import decode_status
+from controlplane.core.entry import Entry
+from controlplane.core.evolve.outcome import ACCEPTED, Kind, Outcome, fate
+from controlplane.core.profiles import Profile
+from controlplane.core.records import (
+    ActiveTopic,
+    Activity,
+    ConnectorStatus,
+    Invalid,
+    State,
+    Status,
+    TaskStatus,
+)
+from controlplane.core.shared import CopyOnWrite
+from controlplane.core.state import StatusState
+
+
+class StatusFold:
+    """Working state of the status topic: changed in place by `apply`, published by `publish`."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self._connectors: CopyOnWrite[str, Status] = CopyOnWrite()
+        self._tasks: CopyOnWrite[str, dict[int, Status]] = CopyOnWrite()
+        self._topics: CopyOnWrite[str, dict[str, Activity]] = CopyOnWrite()
+
+    def publish(self) -> StatusState:
+        """The state now, for good."""
+        return StatusState(
+            self._connectors.publish(), self._tasks.publish(), self._topics.publish()
+        )
+
+    def apply(self, entry: Entry) -> Outcome:
+        """Fold one record; the last of a key wins, with one exception (`_stale`)."""
+        record = decode_status(entry.key, entry.value, self.profile)
+        match record:
+            case Invalid():
+                outcome = fate(record)
+                if self.profile.tolerates_malformed and outcome.thrown is not None:
+                    return Outcome(Kind.IGNORED, outcome.reason)
+                return outcome
+            case ConnectorStatus(name, status):
+                self._connector(name, status)
+            case TaskStatus(name, task, status):
+                self._task(name, task, status)
+            case ActiveTopic(name, topic, activity):
+                self._activity(name, topic, activity)
+        return ACCEPTED
+
+    def _connector(self, name: str, status: Status | None) -> None:
+        if status is not None:
+            self._connectors.writable()[name] = status
+            return
+        # Takes along all tasks seen so far. Their records lie in other partitions, so what "so far"
+        # means depends on the order between partitions.
+        self._connectors.drop(name)
+        self._tasks.drop(name)
+
+    def _task(self, name: str, task: int, status: Status | None) -> None:
+        present = self._tasks.items.get(name, {})
+        if status is None:
+            rest = {id_: kept for id_, kept in present.items() if id_ != task}
+            if rest != present:
+                self._tasks.writable()[name] = rest
+        elif not self._stale(present.get(task), status):
+            self._tasks.writable()[name] = {**present, task: status}
+
+    def _stale(self, present: Status | None, status: Status) -> bool:
+        """KAFKA-12525: the worker that lost a task must not speak over the one that runs it."""
+        return (
+            self.profile.stale_unassigned_ignored
+            and present is not None
+            and status.state is State.UNASSIGNED
+            and present.state is State.RUNNING
+            and present.generation >= status.generation
+        )
+
+    def _activity(self, name: str, topic: str, activity: Activity | None) -> None:
+        present = self._topics.items.get(name, {})
+        if activity is not None:
+            self._topics.writable()[name] = {**present, topic: activity}
+        elif topic in present:
+            rest = {kept: value for kept, value in present.items() if kept != topic}
+            self._topics.writable()[name] = rest
