@@ -9,9 +9,13 @@ A point in time is a cut through all partitions: a vector of end offsets.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timezone
-from typing import NamedTuple
+from datetime import UTC, datetime
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import msgspec
 
 from controlplane.core.entry import Batch, Entry
 from controlplane.core.state import Topics
@@ -64,33 +68,69 @@ def before(entries: Iterable[Entry], ends: Ends) -> Iterator[Entry]:
             yield entry
 
 
-def cut(entries: Iterable[Entry], moment: str, topics: Topics) -> list[Entry]:
-    """The entries up to a point in time, in the one order.
+def ends_at(batches: Iterable[Batch], moment: str, topics: Topics) -> dict[str, list[int]]:
+    """The cut through all partitions at a point in time, as a vector of end offsets.
 
-    `moment` is a record (`config@57`, or `status@2:41` for partition 2: that record is the last one
-    in), a time (ISO 8601, or ms since 1970; what was written at that instant is in) or a vector of
-    end offsets, decoded from JSON by the caller (see `before`).
+    `moment` is a record (`config@57`, or `status@2:41` in partition 2: that record is the last one
+    in), a time (ISO 8601, UTC unless it says otherwise, or ms since 1970; what was written at that
+    instant is in), or the vector itself as JSON (`{"connect-configs":[57]}`). A partition that the
+    vector does not name is wholly out.
 
     Raises:
         UnknownMoment: not such a text, or the log has no such record.
     """
-    ranked = placed(entries)
-    if "@" in moment:
-        last = _record(ranked, moment, topics)
-        return [one.entry for one in ranked if one[:4] <= last[:4]]
-    end_ms = _time_ms(moment)
-    return [one.entry for one in ranked if one.time_ms <= end_ms]
+    if moment.lstrip().startswith("{"):
+        return _vector(moment)
+    batches = list(batches)
+    limit = _last_rank(batches, moment, topics) if "@" in moment else (_time_ms(moment), _END)
+    ends: dict[str, list[int]] = {}
+    for batch, ranks in _ranked(batches):
+        parts = ends.setdefault(batch.topic, [])
+        parts.extend([0] * (batch.partition + 1 - len(parts)))
+        # Ranks ascend within a partition, so what is in is always a prefix of it.
+        inside = bisect_right(ranks, limit)
+        if inside:
+            parts[batch.partition] = batch.offsets[inside - 1] + 1
+    return ends
 
 
-def _record(ranked: Sequence[Placed], moment: str, topics: Topics) -> Placed:
+Rank = tuple[Any, ...]
+_END = float("inf")
+
+
+def _ranked(batches: Iterable[Batch]) -> Iterator[tuple[Batch, list[Rank]]]:
+    """Each batch with the ranks of its records: (running maximum, partition, offset, topic)."""
+    latest: dict[tuple[str, int], int] = {}
+    for batch in batches:
+        place = batch.topic, batch.partition
+        times = list(accumulate(batch.timestamps, max, initial=latest.get(place, -1)))[1:]
+        latest[place] = times[-1] if times else latest.get(place, -1)
+        yield (
+            batch,
+            [
+                (time_ms, batch.partition, offset, batch.topic)
+                for time_ms, offset in zip(times, batch.offsets, strict=True)
+            ],
+        )
+
+
+def _vector(text: str) -> dict[str, list[int]]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, list[int]])
+    except msgspec.MsgspecError as error:
+        raise UnknownMoment(f"not a vector of end offsets: {error}") from None
+
+
+def _last_rank(batches: Sequence[Batch], moment: str, topics: Topics) -> Rank:
+    """The rank of the record that is the last one in."""
     match = re.fullmatch(r"(.+)@(?:(\d+):)?(\d+)", moment, re.ASCII)
     if match is None:
         raise UnknownMoment(f"{moment!r} is no position: write it like config@57 or status@2:41")
     name, partition, offset = match[1], int(match[2] or 0), int(match[3])
     topic = getattr(topics, name) if name in topics.__struct_fields__ else name
-    for one in ranked:
-        if (one.topic, one.partition, one.offset) == (topic, partition, offset):
-            return one
+    for batch, ranks in _ranked(batches):
+        if (batch.topic, batch.partition) == (topic, partition) and offset in batch.offsets:
+            return ranks[batch.offsets.index(offset)]
     raise UnknownMoment(f"the log has no record at {moment}: it is compacted away or never was")
 
 
@@ -103,5 +143,5 @@ def _time_ms(moment: str) -> int:
         forms = "2026-11-20T12:00:00Z, 1795214808118 (ms), config@57 or a vector of end offsets"
         raise UnknownMoment(f"{moment!r} is no point in time: write it like {forms}") from None
     if time.tzinfo is None:
-        time = time.replace(tzinfo=timezone.utc)
+        time = time.replace(tzinfo=UTC)
     return int(time.timestamp() * 1000)

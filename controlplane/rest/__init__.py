@@ -1,0 +1,1 @@
+"""Connect's HTTP surface: `reads` answers from a state, `errors` knows the status codes."""

@@ -1,0 +1,180 @@
+"""Behaviours of Java's own library that decide what a worker reads, finds and writes.
+
+Each function is one method of the JDK, on Python values. A Java string is a run of UTF-16 units;
+here it is a `str` in which a character beyond U+FFFF stands for its pair of units and a surrogate
+without partner for itself.
+"""
+
+import binascii
+import math
+import re
+import struct
+import unicodedata
+from collections.abc import Iterable
+
+_INT_BITS, _LONG_BITS = 32, 64
+_INT_DIGITS = 10
+"""A 32-bit integer has no more decimal digits, leading zeros apart."""
+
+_CAPACITY = 16
+_TREEIFY_CHAIN = 8
+_TREEIFY_CAPACITY = 64
+"""java.util.HashMap: first capacity; a bucket longer than 8 doubles a table smaller than 64."""
+
+_PLAIN_FROM, _PLAIN_TO = -3, 7
+"""Double.toString writes powers of ten from 10**-3 up to below 10**7 without an exponent."""
+
+_SURROGATE_BYTES = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT = "\ufffd".encode()
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?")
+
+
+def _wrap(number: int, bits: int) -> int:
+    half = 1 << bits - 1
+    return (number + half) % (1 << bits) - half
+
+
+def narrow_int(number: int) -> int:
+    """The 32-bit `int` that Java's narrowing of a `long` leaves: `4294967296` becomes 0."""
+    return _wrap(number, _INT_BITS)
+
+
+def wrap_long(number: int) -> int:
+    """The 64-bit `long` that holds the low bits of a number of any size (BigInteger.longValue)."""
+    return _wrap(number, _LONG_BITS)
+
+
+def utf16_units(text: str) -> tuple[int, ...]:
+    """The UTF-16 units of a Java string, surrogates without partner included."""
+    raw = text.encode("utf-16-le", "surrogatepass")
+    return struct.unpack(f"<{len(raw) // 2}H", raw)
+
+
+def hash_code(text: str) -> int:
+    """String.hashCode: a signed 32-bit number."""
+    code = 0
+    for unit in utf16_units(text):
+        code = (31 * code + unit) & 0xFFFFFFFF
+    return narrow_int(code)
+
+
+def _spread(text: str) -> int:
+    code = hash_code(text) & 0xFFFFFFFF
+    return code ^ code >> 16
+
+
+def hash_map_order(keys: Iterable[str]) -> list[str]:
+    """The order in which a java.util.HashMap made with `new HashMap<>()` iterates over keys.
+
+    The keys are put in the order given; of a repeated key the first place counts. A table doubles
+    above three quarters of its capacity, and when a bucket grows beyond eight keys while it has
+    fewer than 64 buckets. Within a bucket the order is that of insertion: exact, except where more
+    than eight keys share one of 64 or more buckets and Java makes the bucket a tree, which happens
+    to one map in millions unless somebody constructs it.
+    """
+    spreads: dict[str, int] = {}
+    capacity = _CAPACITY
+    for key in keys:
+        if key in spreads:
+            continue
+        spread = _spread(key)
+        if capacity < _TREEIFY_CAPACITY:
+            bucket = spread & capacity - 1
+            chain = sum(other & capacity - 1 == bucket for other in spreads.values())
+            capacity <<= chain >= _TREEIFY_CHAIN
+        spreads[key] = spread
+        capacity <<= len(spreads) * 4 > capacity * 3
+    return sorted(spreads, key=lambda key: spreads[key] & capacity - 1)
+
+
+def split_dashes(text: str) -> list[str]:
+    """`String.split("-")`: empty parts at the end are dropped, also when nothing else is left."""
+    parts = text.split("-")
+    while len(parts) > 1 and not parts[-1]:
+        del parts[-1]
+    return [] if parts == [""] and text else parts
+
+
+def _digit(char: str) -> int | None:
+    """Character.digit(char, 10): digits beyond U+FFFF are two chars, and so no digits."""
+    return unicodedata.decimal(char, None) if char <= "\uffff" else None
+
+
+def parse_int(text: str) -> int | None:
+    """Integer.parseInt, or None where that throws: a sign, decimal digits of any script, 32 bits.
+
+    Only scripts within U+FFFF count: Java looks at UTF-16 units.
+    """
+    sign, digits = (text[0], text[1:]) if text[:1] in {"+", "-"} else ("+", text)
+    values = [_digit(char) for char in digits]
+    if not values or None in values:
+        return None
+    significant = "".join(map(str, values)).lstrip("0") or "0"
+    if len(significant) > _INT_DIGITS:
+        return None
+    number = int(sign + significant)
+    return number if number == narrow_int(number) else None
+
+
+def double_text(number: float) -> str:
+    """Double.toString, as JDK 19 and later write it: the shortest digits that mean this number.
+
+    `1.0E10`, `1.0E-5`, `0.001`, `Infinity`, `NaN`. Older JDKs write a digit too many for a few
+    numbers (2.0E-3 style cases of JDK-4511638); everything else is the same.
+    """
+    if not math.isfinite(number):
+        return "NaN" if math.isnan(number) else "-Infinity" if number < 0 else "Infinity"
+    sign, digits, power = _shortest(number)
+    if _PLAIN_FROM <= power < _PLAIN_TO:
+        return sign + _positional(digits, power)
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{power}"
+
+
+def _shortest(number: float) -> tuple[str, str, int]:
+    """The sign, the significant digits, and the power of ten of the first digit."""
+    text = repr(abs(number)) if number else "0.0"
+    if len(_significant(text)) == 1 and float(two := f"{abs(number):.1e}") == abs(number):
+        text = two  # Java takes the nearest of two digits where one would do: 4.9E-324
+    mantissa, _, exponent = text.partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    power = len(whole) - 1 + int(exponent or 0)
+    if whole == "0":
+        power -= len(fraction) - len(digits) + 1
+    sign = "-" if math.copysign(1, number) < 0 else ""
+    return (sign, digits.rstrip("0"), power) if digits else (sign, "0", 0)
+
+
+def _significant(text: str) -> str:
+    return text.partition("e")[0].replace(".", "").strip("0")
+
+
+def _positional(digits: str, power: int) -> str:
+    if power < 0:
+        return "0." + "0" * (-power - 1) + digits
+    whole = digits[: power + 1].ljust(power + 1, "0")
+    return f"{whole}.{digits[power + 1 :] or '0'}"
+
+
+def decode_key(key: bytes) -> str:
+    """Kafka's StringDeserializer: UTF-8, with as many U+FFFD for bad bytes as Java makes of them.
+
+    As many as Python does (one for each maximal broken start of a character), but only one for a
+    surrogate encoded as UTF-8, whole (`ED A0 80`) or cut off (`ED A0`).
+    """
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return _SURROGATE_BYTES.sub(_REPLACEMENT, key).decode("utf-8", "replace")
+
+
+def decode_base64(text: str) -> bytes | None:
+    """`Base64.getDecoder().decode(text)`, or None where that throws.
+
+    Padding may be missing but not be wrong; white space and the URL alphabet are refused; bits
+    left over are ignored.
+    """
+    if not _BASE64.fullmatch(text):
+        return None
+    bare = text.rstrip("=")
+    return binascii.a2b_base64(bare + "=" * (-len(bare) % 4))

@@ -1,0 +1,102 @@
+"""Log → fold: reading what a worker reads, in the order in which it is folded.
+
+A worker reads three topics (and ours, the command topic, where there is one). Which further topics
+hold offsets is told by the connector configs, so the config topic comes first.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+
+from controlplane.core.entry import Batch
+from controlplane.core.evolve import Fold
+from controlplane.core.evolve.bulk import Loading
+from controlplane.core.order import ends_at
+from controlplane.core.profiles import Profile
+from controlplane.core.state import Topics
+from controlplane.core.views import offsets_topics
+from controlplane.logs.log import LogNotUsable, ReadableLog
+
+Ends = Mapping[str, Sequence[int]]
+
+
+async def load(
+    log: ReadableLog,
+    profile: Profile,
+    *,
+    topics: Topics | None = None,
+    exactly_once: bool = False,
+    trace: bool = False,
+    stop: Ends | None = None,
+) -> Fold:
+    """Fold a log as a worker of this release does at start, up to `stop` (the end, now).
+
+    Raises:
+        LogNotUsable: the log lacks a topic that every worker needs.
+    """
+    fold = Fold(profile, topics=topics, exactly_once=exactly_once, trace=trace)
+    ends = stop if stop is not None else await _ends(log, fold.topics)
+    await _load(log, fold, [fold.topics.config], ends)
+    if stop is None:
+        own = await own_topics(log, fold)
+        ends = {**ends, **await log.ends(own)}
+    others = [topic for topic in ends if topic != fold.topics.config]
+    await _load(log, fold, others, ends)
+    return fold
+
+
+async def read_topics(log: ReadableLog, topics: Topics) -> list[str]:
+    """Those of the cluster's topics that the log has; the config topic must be among them."""
+    present = await log.topics()
+    if topics.config not in present:
+        known = ", ".join(sorted(present)[:_TOPICS_NAMED]) or "none"
+        raise LogNotUsable(
+            f"there is no topic {topics.config} (found: {known}): name the config topic with "
+            "--config-topic or a worker's properties"
+        )
+    wanted = (topics.config, topics.offsets, topics.status, topics.commands)
+    return [topic for topic in wanted if topic in present]
+
+
+async def own_topics(log: ReadableLog, fold: Fold) -> list[str]:
+    """The offsets topics of connectors that have one of their own, as far as the log has them."""
+    state = fold.snapshot()
+    named = {topic for name in state.config.connectors for topic in offsets_topics(state, name)}
+    present = await log.topics() if named - {fold.topics.offsets} else {}
+    return sorted(topic for topic in named if topic != fold.topics.offsets and topic in present)
+
+
+async def moment(log: ReadableLog, text: str, topics: Topics) -> Ends:
+    """The cut through the log at a point in time (see `core.order.ends_at`)."""
+    if text.lstrip().startswith("{"):
+        return ends_at((), text, topics)
+    names = await read_topics(log, topics)
+    fold = await load(log, Profile.of("kip"), topics=topics)
+    names += await own_topics(log, fold)
+    return ends_at([batch async for batch in log.read(names)], text, topics)
+
+
+async def _ends(log: ReadableLog, topics: Topics) -> Ends:
+    return await log.ends(await read_topics(log, topics))
+
+
+async def _load(log: ReadableLog, fold: Fold, topics: Iterable[str], ends: Ends) -> None:
+    topics = list(topics)
+    stop = {topic: ends[topic] for topic in topics}
+    loading = Loading(fold)
+    async for batch in _read(log, topics, stop):
+        loading.add(batch)
+    contested = loading.finish()
+    if contested:
+        batches = [batch async for batch in _read(log, contested, stop)]
+        loading.settle(batches, contested)
+    for topic, parts in stop.items():
+        for partition, end in enumerate(parts):
+            fold.advance(topic, partition, end)
+
+
+def _read(log: ReadableLog, topics: Iterable[str], stop: Ends) -> AsyncIterator[Batch]:
+    names = list(topics)
+    return log.read(names, stop={topic: stop[topic] for topic in names})
+
+
+_TOPICS_NAMED = 5
+"""How many topics a message lists, so that it stays one sentence."""

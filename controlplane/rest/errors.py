@@ -1,0 +1,113 @@
+"""The only place that knows HTTP status codes, and how Connect words what it refuses.
+
+Sorted by whose fault it is: `NotFound` and `BadTarget` are the asker's, `Failed` is the worker's.
+"""
+
+from typing import Any, NamedTuple
+
+OK = 200
+BAD_REQUEST = 400
+NOT_FOUND = 404
+METHOD_NOT_ALLOWED = 405
+INTERNAL_ERROR = 500
+UNAVAILABLE = 503
+
+JSON = "application/json"
+HTML = "text/html;charset=iso-8859-1"
+
+
+class Answer(NamedTuple):
+    """What goes back to the asker. `body` is a JSON value, or text where `content_type` is HTML.
+
+    Without a `content_type` the header is left out, as Connect does before a route has matched.
+    """
+
+    status: int
+    body: Any
+    content_type: str | None = JSON
+
+
+class RestError(Exception):
+    """A request that is answered with an error; the message is the one on the wire."""
+
+    status = INTERNAL_ERROR
+    content_type: str | None = JSON
+
+    def answer(self) -> Answer:
+        """The error as Connect writes it (`ErrorMessage`)."""
+        message = str(self) if self.args else None
+        body = {"error_code": self.status, "message": message}
+        return Answer(self.status, body, self.content_type)
+
+
+class NotFound(RestError):
+    """There is no such connector, task or status."""
+
+    status = NOT_FOUND
+
+
+class NoSuchPath(RestError):
+    """No route has this path, in this release."""
+
+    status = NOT_FOUND
+    content_type = None
+
+    def __init__(self) -> None:
+        super().__init__("HTTP 404 Not Found")
+
+
+class NoSuchMethod(RestError):
+    """The route is there, but not for this method."""
+
+    status = METHOD_NOT_ALLOWED
+    content_type = None
+
+    def __init__(self) -> None:
+        super().__init__("HTTP 405 Method Not Allowed")
+
+
+class BadQuestion(RestError):
+    """One of our own query parameters (`as_of`, `profile`) cannot be understood."""
+
+    status = BAD_REQUEST
+
+
+class Failed(RestError):
+    """The worker fails at this."""
+
+    status = INTERNAL_ERROR
+
+
+class NotReady(RestError):
+    """The log has not been read to its end yet, or cannot be reached."""
+
+    status = UNAVAILABLE
+
+
+class BadTarget(RestError):
+    """The HTTP server refuses the path before anything of Connect sees it."""
+
+    status = BAD_REQUEST
+
+    def answer(self) -> Answer:
+        """The page of the server that releases 4.x run on."""
+        return Answer(self.status, _PAGE.format(status=self.status, reason=self), HTML)
+
+
+_PAGE = """<html>
+<head>
+<meta http-equiv="Content-Type" content="text/html;charset=ISO-8859-1"/>
+<title>Error {status} {reason}</title>
+</head>
+<body>
+<h2>HTTP ERROR {status} {reason}</h2>
+<table>
+<tr><th>URI:</th><td>/badURI</td></tr>
+<tr><th>STATUS:</th><td>{status}</td></tr>
+<tr><th>MESSAGE:</th><td>{reason}</td></tr>
+</table>
+<hr/><a href="https://jetty.org/">Powered by Jetty:// 12.0.34</a><hr/>
+
+</body>
+</html>
+"""

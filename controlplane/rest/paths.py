@@ -1,0 +1,53 @@
+"""Request targets: the raw path split into decoded segments, as each release's server does it."""
+
+import re
+from typing import NamedTuple
+from urllib.parse import parse_qs, unquote
+
+from controlplane.core.profiles import Profile
+from controlplane.rest.errors import BadTarget, NoSuchPath
+
+
+class Target(NamedTuple):
+    """A path and query, taken apart. `segments` are decoded, `query` keeps every value."""
+
+    segments: tuple[str, ...]
+    query: dict[str, list[str]]
+
+
+def parse_target(raw: str, profile: Profile) -> Target:
+    """Take a raw request target apart.
+
+    Raises:
+        BadTarget: this release's HTTP server refuses such a path.
+        NoSuchPath: it has an empty segment.
+    """
+    path, _, query = raw.partition("?")
+    if profile.rest_strict_paths:
+        _refuse_ambiguous(path)
+    # A trailing slash is accepted everywhere, matrix parameters are dropped from any segment.
+    parts = path.removeprefix("/").removesuffix("/").split("/")
+    if parts == [""]:
+        return Target((), parse_qs(query, keep_blank_values=True))
+    segments = tuple(unquote(part.partition(";")[0]) for part in parts)
+    if "" in parts:
+        raise NoSuchPath
+    return Target(segments, parse_qs(query, keep_blank_values=True))
+
+
+# In the order in which the server lists them when there are several.
+_AMBIGUITIES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"/(%2e|\.)*%2e(%2e|\.)*(?=[/;]|$)", re.IGNORECASE), "Ambiguous URI path segment"),
+    (re.compile(r"//"), "Ambiguous URI empty segment"),
+    (re.compile(r"%2f", re.IGNORECASE), "Ambiguous URI path separator"),
+    (re.compile(r"%25"), "Ambiguous URI path encoding"),
+    (re.compile(r"%u[0-9a-f]{4}", re.IGNORECASE), "UTF-16 encoding"),
+    (re.compile(r"%5c|%[01][0-9a-f]|%7f", re.IGNORECASE), "Suspicious Path Character"),
+    (re.compile(r"[^\x21-\x7e]|[`\"<>^|\\\[\]{}]"), "Illegal Path Character"),
+)
+
+
+def _refuse_ambiguous(path: str) -> None:
+    found = [reason for pattern, reason in _AMBIGUITIES if pattern.search(path)]
+    if found:
+        raise BadTarget(", ".join(found))

@@ -1,0 +1,221 @@
+"""Connect's read endpoints: one table of routes, each answered from a state by a pure function.
+
+What a worker of the state's release would answer, to the field: the set of endpoints, their shapes
+and their errors follow `state.profile`.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from controlplane.core import java, views
+from controlplane.core.plugins import Plugins
+from controlplane.core.profiles import Profile
+from controlplane.core.records import Status
+from controlplane.core.state import ClusterState
+from controlplane.core.views import ConnectorView, StatusView
+from controlplane.rest.errors import OK, Answer, Failed, NoSuchPath, NotFound, RestError
+from controlplane.rest.paths import parse_target
+
+
+class Reading(NamedTuple):
+    """What a read request is answered from."""
+
+    state: ClusterState
+    plugins: Plugins = Plugins()
+    cluster_id: str | None = None
+    query: dict[str, list[str]] = {}  # noqa: RUF012 - never written to
+
+
+View = Callable[..., Any]
+
+
+class Route(NamedTuple):
+    """A path template (`{}` takes any one segment), who has it, and what answers it."""
+
+    template: tuple[str, ...]
+    known: Callable[[Profile], bool]
+    view: View
+
+
+def answer(reading: Reading, target: str) -> Answer:
+    """Answer `GET target`, a raw path with its query. Never raises."""
+    profile = reading.state.profile
+    try:
+        path, query = parse_target(target, profile)
+        route = find(path, profile)
+        names = [segment for segment, part in zip(path, route.template, strict=True) if part == "{}"]
+        return Answer(OK, route.view(reading._replace(query=query), *names))
+    except RestError as error:
+        return error.answer()
+    except views.ReadFailed as error:
+        return Failed(str(error)).answer()
+
+
+def find(path: tuple[str, ...], profile: Profile) -> Route:
+    """The route of a path in this release. Raises `NoSuchPath`."""
+    for route in ROUTES:
+        if route.known(profile) and len(route.template) == len(path):
+            pairs = zip(route.template, path, strict=True)
+            if all(part in ("{}", segment) for part, segment in pairs):
+                return route
+    raise NoSuchPath
+
+
+def paths(state: ClusterState) -> Iterator[str]:
+    """Every read endpoint of every connector there is, as the stories list them."""
+    yield "/connectors"
+    if state.profile.rest_expand:
+        yield "/connectors?expand=status&expand=info"
+    for name in views.connectors(state):
+        base = f"/connectors/{quote(name, safe='', errors='surrogatepass')}"
+        yield base
+        yield from (f"{base}/{part}" for part in ("config", "status", "tasks"))
+        if state.profile.rest_topics:
+            yield f"{base}/topics"
+        if state.profile.rest_offsets:
+            yield f"{base}/offsets"
+        if state.profile.rest_tasks_config:
+            yield f"{base}/tasks-config"
+        reported = state.status.tasks.get(name, {})
+        yield from (f"{base}/tasks/{task}/status" for task in sorted(reported))
+
+
+# --- the views, as Connect spells them ------------------------------------------------------
+
+
+def _root(reading: Reading) -> Any:
+    shown: dict[str, Any] = {"version": reading.state.profile.release, "commit": "unknown"}
+    if reading.state.profile.rest_cluster_id:
+        shown["kafka_cluster_id"] = reading.cluster_id
+    return shown
+
+
+def _connectors(reading: Reading) -> Any:
+    names = views.connectors(reading.state)
+    if not reading.state.profile.rest_expand or "expand" not in reading.query:
+        return names
+    wanted = reading.query["expand"]
+    expanded = {name: _expanded(reading, name, wanted) for name in names}
+    # One that has no status yet is left out whole, not only its status.
+    return {name: shown for name, shown in expanded.items() if shown is not None}
+
+
+def _expanded(reading: Reading, name: str, wanted: list[str]) -> dict[str, Any] | None:
+    shown = {}
+    if "status" in wanted:
+        status = views.status(reading.state, name, reading.plugins)
+        if status is None:
+            return None
+        shown["status"] = _show_status(status, reading.state.profile)
+    if "info" in wanted:
+        shown["info"] = _info(reading, name)
+    return shown
+
+
+def _info(reading: Reading, name: str) -> Any:
+    found = views.connector(reading.state, name, reading.plugins)
+    if found is None:
+        raise NotFound(f"Connector {name} not found")
+    return _show_connector(found, reading.state.profile)
+
+
+def _show_connector(found: ConnectorView, profile: Profile) -> dict[str, Any]:
+    shown: dict[str, Any] = {"name": found.name, "config": found.config}
+    shown["tasks"] = [{"connector": found.name, "task": task} for task in found.tasks]
+    return shown | ({"type": found.type} if profile.rest_type else {})
+
+
+def _config(reading: Reading, name: str) -> Any:
+    return reading.state.config.connectors[_known(reading, name)]
+
+
+def _known(reading: Reading, name: str) -> str:
+    if name not in reading.state.config.connectors:
+        raise NotFound(f"Connector {name} not found")
+    return name
+
+
+def _tasks(reading: Reading, name: str) -> Any:
+    configs = views.task_configs(reading.state, _known(reading, name))
+    return [
+        {"id": {"connector": name, "task": task}, "config": config}
+        for task, config in configs.items()
+    ]
+
+
+def _tasks_config(reading: Reading, name: str) -> Any:
+    ids = views.task_ids(reading.state, _known(reading, name))
+    configs = views.task_configs(reading.state, name)
+    return {f"{name}-{task}": configs.get(task) for task in ids}
+
+
+def _status(reading: Reading, name: str) -> Any:
+    found = views.status(reading.state, name, reading.plugins)
+    if found is None:
+        raise NotFound(f"No status found for connector {name}")
+    return _show_status(found, reading.state.profile)
+
+
+def _show_status(found: StatusView, profile: Profile) -> dict[str, Any]:
+    shown: dict[str, Any] = {"name": found.name}
+    shown["connector"] = _show_report(found.connector, profile)
+    shown["tasks"] = [
+        {"id": task, **_show_report(report, profile)} for task, report in found.tasks.items()
+    ]
+    return shown | ({"type": found.type} if profile.rest_type else {})
+
+
+def _show_report(report: Status, profile: Profile) -> dict[str, Any]:
+    shown: dict[str, Any] = {"state": report.state.value, "worker_id": report.worker_id}
+    if profile.status_version:
+        shown["version"] = report.version
+    return shown | ({"trace": report.trace} if report.trace else {})
+
+
+def _task_status(reading: Reading, name: str, task: str) -> Any:
+    number = java.parse_int(task)
+    if number is None:
+        raise NoSuchPath
+    found = views.task_status(reading.state, name, number)
+    if found is None:
+        raise NotFound(f"No status found for task {name}-{number}")
+    return {"id": number, **_show_report(found, reading.state.profile)}
+
+
+def _topics(reading: Reading, name: str) -> Any:
+    return {name: {"topics": views.active_topics(reading.state, name)}}
+
+
+def _offsets(reading: Reading, name: str) -> Any:
+    kind = views.connector_type(reading.state, _known(reading, name), reading.plugins)
+    if kind == "sink":
+        raise Failed(
+            f"Failed to retrieve consumer group offsets for sink connector {name}: "
+            "they lie in its consumer group, not in the log that is read here"
+        )
+    found = views.source_offsets(reading.state, name)
+    shown = [{"partition": view.partition, "offset": view.offset} for view in found]
+    if reading.state.profile.rest_kip_offsets:
+        return {"offsets": {"source": [one for one in shown if one["offset"] is not None]}}
+    return {"offsets": shown}
+
+
+def _always(_: Profile) -> bool:
+    return True
+
+
+_CONNECTOR = ("connectors", "{}")
+
+ROUTES: tuple[Route, ...] = (
+    Route((), _always, _root),
+    Route(("connectors",), _always, _connectors),
+    Route(_CONNECTOR, _always, _info),
+    Route((*_CONNECTOR, "config"), _always, _config),
+    Route((*_CONNECTOR, "tasks"), _always, _tasks),
+    Route((*_CONNECTOR, "tasks-config"), lambda profile: profile.rest_tasks_config, _tasks_config),
+    Route((*_CONNECTOR, "status"), lambda profile: profile.statuses, _status),
+    Route((*_CONNECTOR, "tasks", "{}", "status"), lambda profile: profile.statuses, _task_status),
+    Route((*_CONNECTOR, "topics"), lambda profile: profile.rest_topics, _topics),
+    Route((*_CONNECTOR, "offsets"), lambda profile: profile.rest_offsets, _offsets),
+)

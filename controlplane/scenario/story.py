@@ -1,0 +1,178 @@
+"""Stories of recorded clusters: what was asked and answered, compared with what the log folds to.
+
+A story (`NAME.story.jsonl`, see `tests/histories/README.md`) tells step by step what a real worker
+answered at known positions of its topics. `verify` folds the log up to each such place as a worker
+of that release, asks the fold the same questions and compares the answers as JSON.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+
+from controlplane.core.entry import Entry, Position
+from controlplane.core.evolve import fold
+from controlplane.core.order import before, in_order
+from controlplane.core.plugins import Plugins
+from controlplane.core.profiles import Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.rest.reads import Reading, answer
+
+Ends = Mapping[str, Sequence[int]]
+
+
+class BadStory(ValueError):
+    """Not a story. The message says which line, and what is wrong with it."""
+
+
+class Given(msgspec.Struct, frozen=True):
+    """One recorded answer."""
+
+    status: int
+    answer: Any
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One step of a story; only `observe` steps have `answers` (by raw path)."""
+
+    n: int
+    kind: str
+    positions: dict[str, list[int]] = {}
+    worker: str | None = None
+    release: str | None = None
+    at_ms: int = 0
+    answers: dict[str, Given] = {}
+
+
+class Difference(NamedTuple):
+    """An answer that the fold does not give, and the last record that has a say in it."""
+
+    step: int
+    release: str
+    path: str
+    recorded: Given
+    folded: Given
+    cause: Position | None
+
+
+class Verdict(msgspec.Struct):
+    """How many answers were compared, which differ, and how many no log can tell."""
+
+    compared: int
+    differences: list[Difference]
+    beyond: int
+    """Offsets of sink connectors: they lie in consumer groups."""
+
+
+def read_story(path: Path) -> list[Step]:
+    """The steps of a story file. Raises `BadStory`."""
+    decoder = msgspec.json.Decoder(Step)
+    lines = path.read_bytes().splitlines()
+    steps = []
+    for number, line in enumerate(lines[1:], start=2):
+        try:
+            steps.append(decoder.decode(line))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise BadStory(f"{path.name}:{number}: not a step of a story: {error}") from None
+    if not steps:
+        raise BadStory(f"{path.name} holds no steps: is it the .story.jsonl of a history?")
+    return steps
+
+
+class Verifier:
+    """Compares the observations of one story with the fold of one log."""
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        plugins: Plugins,
+        *,
+        topics: Topics | None = None,
+        exactly_once: frozenset[str] = frozenset(),
+    ) -> None:
+        self._entries = in_order(entries)
+        self._plugins = plugins
+        self._topics = topics or Topics()
+        self._exactly_once = exactly_once
+        """Names of the workers that run with exactly-once support; `*` means all."""
+
+    def verify(self, steps: Sequence[Step]) -> Verdict:
+        """Compare every observation."""
+        verdict = Verdict(0, [], 0)
+        for step in steps:
+            if step.kind == "observe":
+                self._observe(step, verdict)
+        return verdict
+
+    def _observe(self, step: Step, verdict: Verdict) -> None:
+        state = self._state(step)
+        for path, given in step.answers.items():
+            if self._beyond(state, path, given):
+                verdict.beyond += 1
+                continue
+            verdict.compared += 1
+            folded = Given(*answer(Reading(state, self._plugins), path)[:2])
+            if not same(given, folded):
+                cause = explain(state, path)
+                verdict.differences.append(
+                    Difference(step.n, step.release or "", path, given, folded, cause)
+                )
+
+    def _state(self, step: Step) -> ClusterState:
+        seen = before(self._entries, step.positions)
+        exactly_once = bool(self._exactly_once & {"*", step.worker})
+        profile = Profile.of(step.release or "kip")
+        return fold(
+            seen, profile, topics=self._topics, exactly_once=exactly_once, trace=True
+        )
+
+    def _beyond(self, state: ClusterState, path: str, given: Given) -> bool:
+        """Whether an answer holds offsets of a consumer group, which no log of Connect has."""
+        parts = path.split("/")
+        if parts[-1] != "offsets" or not isinstance(given.answer, dict):
+            return False
+        config = state.config.connectors.get(unquote(parts[2]), {})
+        sink = self._plugins.type_of(config.get("connector.class")) == "sink"
+        return sink and "offsets" in given.answer
+
+
+def same(recorded: Given, folded: Given) -> bool:
+    """Equal as JSON, where Java's order is none: sets of names, partitions, tasks."""
+    return recorded.status == folded.status and _plain(recorded.answer) == _plain(folded.answer)
+
+
+def _plain(value: Any) -> Any:
+    """A hashable form: members without order, elements counted, numbers by kind."""
+    if isinstance(value, dict):
+        return frozenset((name, _plain(member)) for name, member in value.items())
+    if isinstance(value, list | tuple):
+        return frozenset(Counter(_plain(element) for element in value).items())
+    return type(value), value
+
+
+def explain(state: ClusterState, path: str) -> Position | None:
+    """The last record that has a say in the answer to a path."""
+    parts = path.partition("?")[0].split("/")
+    if len(parts) < 3:  # noqa: PLR2004 - "", "connectors", name
+        return max(state.causes.values(), key=lambda place: place.offset, default=None)
+    name = unquote(parts[2]).encode("utf-8", "surrogatepass")
+    places = [place for (_, key), place in state.causes.items() if key and name in key]
+    topic = _topic_of(parts[-1], state.topics)
+    told = [place for place in places if place.topic == topic] or places
+    return max(told, key=lambda place: place.offset, default=None)
+
+
+def _topic_of(endpoint: str, topics: Topics) -> str:
+    if endpoint in ("status", "topics"):
+        return topics.status
+    return topics.offsets if endpoint == "offsets" else topics.config
+
+
+def answered(steps: Sequence[Step]) -> Iterator[tuple[Step, str, Given]]:
+    """Every recorded answer with its step and path."""
+    for step in steps:
+        for path, given in step.answers.items():
+            yield step, path, given
