@@ -1,0 +1,173 @@
+"""The lenient JSON parser of Jackson, as Kafka's JsonDeserializer uses it.
+
+It reads one value from the front of a document and leaves the rest unread. Where `javajson` meets
+ordinary JSON it never comes here: this parser is for what ordinary parsers refuse or read
+otherwise. It keeps its own stack, so that no input overflows ours.
+"""
+
+import re
+from typing import Final
+
+from controlplane.core.jackson_numbers import floating, integer
+from controlplane.core.jackson_text import StringDecoder, Text, read_text
+from controlplane.core.profiles import Profile
+from controlplane.core.undecodable import StackOverflow, Undecodable
+
+_MAX_DEPTH: Final = 1000
+_MAX_NAME_BYTES: Final = 50_000
+_MAX_STRING_UNITS: Final = 20_000_000
+"""StreamReadConstraints of Jackson 2.15 and later."""
+
+_STACK_DEPTH: Final = 3000
+"""Levels at which we let Java's stack (1 MiB) overflow; it happens from 1000 to 10 000."""
+
+_STRING = r'"([^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*+)*+)"'
+_SPACE = re.compile(r"[ \t\n\r]*+")
+_NAME = re.compile(rf"{_STRING}[ \t\n\r]*+:[ \t\n\r]*+")
+_VALUE = re.compile(
+    rf"(?P<open>[\[{{])|{_STRING.replace('(', '(?P<string>', 1)}"
+    r"|(?P<number>-?[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+)|(?P<literal>true|false|null)"
+)
+_LITERALS: Final = {"true": True, "false": False, "null": None}
+_CLOSING: Final = {list: "]", dict: "}"}
+_AFTER_NUMBER: Final = " \t\r\n"
+
+Container = list[object] | dict[str, object]
+
+
+class _Reader:
+    """One pass over one document."""
+
+    def __init__(self, text: Text, profile: Profile) -> None:
+        self._text = text
+        self._units = text.units
+        self._at = 0
+        self._profile = profile
+        surrogates = profile.json_encoded_surrogates
+        self._strings = StringDecoder(text.in_bytes, False, surrogates)
+        self._names = StringDecoder(text.in_bytes, True, surrogates)
+        self._open: list[Container] = []
+
+    def read(self) -> object:
+        """The value at the front of the document."""
+        self._skip_space()
+        if self._at == len(self._units) and not self._text.broken:
+            self._check_empty()
+            return None
+        root = self._value()
+        if not self._open:
+            self._check_follower(root)
+        while self._open:
+            self._step(self._open[-1])
+        return root
+
+    def _check_empty(self) -> None:
+        if not self._profile.json_empty_is_null:
+            raise Undecodable("no value")
+
+    def _step(self, container: Container) -> None:
+        """Reads the next element of a container, or its end."""
+        self._skip_space()
+        if self._units[self._at : self._at + 1] == _CLOSING[type(container)]:
+            self._at += 1
+            self._open.pop()
+            return
+        if container:
+            self._expect_comma()
+        if isinstance(container, list):
+            container.append(self._value())
+        else:
+            name = self._name()
+            container[name] = self._value()
+
+    def _value(self) -> object:
+        found = _VALUE.match(self._units, self._at)
+        if not found:
+            raise self._unexpected("a value")
+        self._at = found.end()
+        match found.lastgroup:
+            case "open":
+                return self._opened(found[0])
+            case "string":
+                return self._string(found["string"])
+            case "number":
+                return self._number(found[0])
+            case _:
+                return _LITERALS[found[0]]
+
+    def _opened(self, bracket: str) -> Container:
+        container: Container = [] if bracket == "[" else {}
+        self._open.append(container)
+        if self._profile.json_limits and len(self._open) > _MAX_DEPTH:
+            raise Undecodable(f"more than {_MAX_DEPTH} levels")
+        if len(self._open) > _STACK_DEPTH:
+            raise StackOverflow(f"more than {_STACK_DEPTH} levels")
+        return container
+
+    def _string(self, body: str) -> str:
+        text = self._strings.decode(body)
+        if self._profile.json_limits and len(text) > _MAX_STRING_UNITS:
+            raise Undecodable(f"a string of more than {_MAX_STRING_UNITS} characters")
+        return text
+
+    def _name(self) -> str:
+        found = _NAME.match(self._units, self._at)
+        if not found:
+            raise self._unexpected("a name")
+        self._at = found.end()
+        name = self._names.decode(found[1])
+        if self._profile.json_limits and len(found[1]) > _MAX_NAME_BYTES:
+            self._check_name(name)
+        return name
+
+    def _check_name(self, name: str) -> None:
+        size = len(name.encode("utf-8", "surrogatepass")) if self._text.in_bytes else len(name)
+        if size > _MAX_NAME_BYTES:
+            raise Undecodable(f"a name of more than {_MAX_NAME_BYTES} bytes")
+
+    def _number(self, token: str) -> int | float:
+        digits = token.removeprefix("-")
+        if digits[0] == "0" and digits[1:2].isdigit() and not self._profile.json_leading_zeros:
+            raise Undecodable("a number with leading zeros")
+        if digits.isdigit():
+            return integer(token, limited=self._profile.json_limits)
+        return floating(token, self._profile)
+
+    def _check_follower(self, root: object) -> None:
+        """After a scalar on the top level the next unit counts, though it is not read."""
+        following = self._units[self._at : self._at + 1]
+        if (not following and not self._text.broken) or isinstance(root, str):
+            return
+        if isinstance(root, bool) or root is None:
+            if following and (following < "0" or following in "]}" or not self._is_part(following)):
+                return
+        elif following and following in _AFTER_NUMBER:
+            return
+        raise self._unexpected("the end of the value")
+
+    def _is_part(self, unit: str) -> bool:
+        """Whether a unit could go on with a word: Character.isJavaIdentifierPart."""
+        return unit >= "\x7f" or unit == "_" or unit.isalnum()
+
+    def _skip_space(self) -> None:
+        found = _SPACE.match(self._units, self._at)
+        self._at = found.end() if found else self._at
+
+    def _expect_comma(self) -> None:
+        if self._units[self._at : self._at + 1] != ",":
+            raise self._unexpected("a comma or the end of the container")
+        self._at += 1
+        self._skip_space()
+
+    def _unexpected(self, wanted: str) -> Undecodable:
+        return Undecodable(f"no JSON: {wanted} is missing at position {self._at}")
+
+
+def parse(value: bytes, profile: Profile) -> object:
+    """What JsonConverter (schemas off) of a release makes of bytes; see `javajson.decode`.
+
+    Raises:
+        Undecodable: the release throws a DataException.
+        StackOverflow: the release overflows its stack.
+    """
+    return _Reader(read_text(value), profile).read()

@@ -1,0 +1,71 @@
+"""From number tokens to values: Jackson's and BigDecimal's arithmetic, release by release."""
+
+from collections.abc import Callable
+from typing import Final
+
+from controlplane.core.java import wrap_long
+from controlplane.core.profiles import HugeExponent, Profile
+from controlplane.core.undecodable import Undecodable
+
+_MAX_DIGITS: Final = 1000
+"""StreamReadConstraints of Jackson 2.15: digits of one number token, those of exponents too."""
+
+_MAX_EXPONENT_DIGITS: Final = 10
+_MAX_SCALE: Final = 2**31
+"""java.math.BigDecimal: significant digits of an exponent, and bound of a scale."""
+
+_DIGITS_AT_ONCE: Final = 4000
+"""CPython converts at most 4300 digits at a time (its guard against quadratic time)."""
+
+
+def _check_length(token: str, *, limited: bool) -> None:
+    if limited and len(token) > _MAX_DIGITS and sum(map(str.isdigit, token)) > _MAX_DIGITS:
+        raise Undecodable(f"a number of more than {_MAX_DIGITS} digits")
+
+
+def integer(token: str, *, limited: bool) -> int:
+    """The long of an integral token, wrapped to 64 bits. `limited`: Jackson 2.15's limits hold."""
+    digits = token.removeprefix("-").lstrip("0") or "0"
+    _check_length(digits, limited=limited)
+    number = 0
+    for start in range(0, len(digits), _DIGITS_AT_ONCE):
+        part = digits[start : start + _DIGITS_AT_ONCE]
+        number = wrap_long(number * 10 ** len(part) + int(part))
+    return wrap_long(-number) if token[0] == "-" else number
+
+
+def _fits_decimal(token: str) -> bool:
+    """Whether BigDecimal can hold the exponent of a token."""
+    mantissa, _, exponent = token.lower().partition("e")
+    digits = exponent.lstrip("+-").lstrip("0") or "0"
+    if len(digits) > _MAX_EXPONENT_DIGITS:
+        return False
+    power = -int(digits) if exponent.startswith("-") else int(digits)
+    scale = len(mantissa.partition(".")[2]) - power
+    return -_MAX_SCALE <= scale < _MAX_SCALE
+
+
+_INFINITIES: Final = (float("inf"), float("-inf"))
+
+_HUGE: Final[dict[HugeExponent, Callable[[str, float], bool]]] = {
+    "infinity_or_zero": lambda _token, _number: True,
+    "infinity_only": lambda token, number: number in _INFINITIES or _fits_decimal(token),
+    "undecodable": lambda token, _number: _fits_decimal(token),
+}
+"""Whether a token is a number at all, by the release's fate of huge exponents."""
+
+
+def floating(token: str, profile: Profile) -> float:
+    """The double of a token with a fraction or an exponent. Raises Undecodable per profile."""
+    _check_length(token, limited=profile.json_limits)
+    number = float(token)
+    if not _HUGE[profile.json_huge_exponent](token, number):
+        raise Undecodable("an exponent beyond 2**31")
+    if number == 0 and not profile.json_negative_zero and not _nonzero(token):
+        return 0.0
+    return number
+
+
+def _nonzero(token: str) -> bool:
+    """Whether a token that rounds to zero is a tiny number, which keeps its sign."""
+    return bool(token.lower().partition("e")[0].strip("-0."))

@@ -1,0 +1,165 @@
+"""From bytes to text as Jackson sees it: the encoding of a document, the characters of a string.
+
+Jackson guesses the encoding from the first four bytes (RFC 4627, ByteSourceJsonBootstrapper).
+UTF-8 is parsed as bytes, each string being decoded on its own and leniently: overlong forms and
+what lies beyond U+10FFFF pass, and so do encoded surrogates before Jackson 2.21. UTF-16 and UTF-32
+are turned into UTF-16 units first.
+"""
+
+import re
+import struct
+from typing import Literal, NamedTuple
+
+from controlplane.core.undecodable import Undecodable
+
+_CHUNK = 4000
+"""Jackson reads UTF-32 by so many units: a bad character spoils the chunk in which it stands."""
+
+_LAST_PLANE = 0x10
+"""UTF-32: the planes of Unicode end here."""
+
+
+class Text(NamedTuple):
+    """A document as a run of units: of UTF-8 each byte as a character, else UTF-16 units."""
+
+    units: str
+    in_bytes: bool
+    broken: bool = False
+    """Behind the last unit stands something unreadable, not the end."""
+
+
+_Charset = Literal["utf-8", "utf-16-be", "utf-16-le", "utf-32-be", "utf-32-le"]
+
+_FIRST_BYTES: tuple[tuple[bytes, _Charset | None, int], ...] = (
+    (rb"\0\0\xfe\xff", "utf-32-be", 4),
+    (rb"\xff\xfe\0\0", "utf-32-le", 4),
+    (rb"\0\0\xff\xfe|\xfe\xff\0\0", None, 0),
+    (rb"\xfe\xff..", "utf-16-be", 2),
+    (rb"\xff\xfe..", "utf-16-le", 2),
+    (rb"\xef\xbb\xbf.", "utf-8", 3),
+    (rb"\0\0\0.", "utf-32-be", 0),
+    (rb".\0\0\0", "utf-32-le", 0),
+    (rb"\0.\0\0|\0\0.\0", None, 0),
+    (rb"\0.", "utf-16-be", 0),
+    (rb".\0", "utf-16-le", 0),
+    (rb"", "utf-8", 0),
+)
+"""How a document begins, the encoding that follows (None: refused), the length of its mark."""
+
+_RULES = tuple(
+    (re.compile(first, re.DOTALL), charset, mark) for first, charset, mark in _FIRST_BYTES
+)
+
+
+def read_text(value: bytes) -> Text:
+    """The units of a document. Raises Undecodable for byte orders that Jackson refuses."""
+    charset, mark = next((row[1], row[2]) for row in _RULES if row[0].match(value))
+    body = value[mark:]
+    if charset is None:
+        raise Undecodable("UTF-32 of a mixed byte order")
+    if charset == "utf-8":
+        return Text(body.decode("latin-1"), in_bytes=True)
+    order = ">" if charset.endswith("be") else "<"
+    return _from_utf16(body, order) if charset.startswith("utf-16") else _from_utf32(body, order)
+
+
+_UNPAIRED = re.compile(
+    "([\ud800-\udbff][\udc00-\udfff])|[\ud800-\udbff](?s:.)?|[\udc00-\udfff\ufffe]"
+)
+
+
+def _from_utf16(body: bytes, order: str) -> Text:
+    """Java's decoder: U+FFFD for what is no character, a lone high surrogate taking its follower.
+
+    A reversed byte order mark within the text is no character either.
+    """
+    count, rest = divmod(len(body), 2)
+    units = "".join(map(chr, struct.unpack_from(f"{order}{count}H", body)))
+    tail = "\ufffd" if rest and not "\ud800" <= units[-1:] <= "\udbff" else ""
+    return Text(_UNPAIRED.sub(lambda pair: pair[1] or "\ufffd", units) + tail, in_bytes=False)
+
+
+def _from_utf32(body: bytes, order: str) -> Text:
+    count, rest = divmod(len(body), 4)
+    units: list[str] = []
+    for code in struct.unpack_from(f"{order}{count}I", body):
+        plane = code >> 16
+        if plane > _LAST_PLANE:
+            kept = len(units) // _CHUNK * _CHUNK
+            return Text("".join(units[:kept]), in_bytes=False, broken=True)
+        units += split_pair(code - 0x10000) if plane else chr(code)
+    return Text("".join(units), in_bytes=False, broken=bool(rest))
+
+
+def split_pair(code: int) -> str:
+    """The two units of a character, given its distance from U+10000."""
+    return chr(0xD800 + (code >> 10)) + chr(0xDC00 | code & 0x3FF)
+
+
+_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "/": "/", "\\": "\\"}
+
+_ESCAPE = re.compile(r"\\(?:u(....)|(.))")
+_ESCAPE_OR_BYTES = re.compile(
+    r"\\(?:u(....)|(.))"
+    r"|([\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf7][\x80-\xbf]{3})|([\x80-\xff])"
+)
+_LEAD_BITS = {2: 0x1F, 3: 0x0F, 4: 0x07}
+"""Bits of the first byte of a UTF-8 sequence of so many bytes that belong to the character."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def joined(units: str) -> str:
+    """The same text with each pair of surrogates as one character."""
+    if not _SURROGATE.search(units):
+        return units
+    return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    digits, short = escape.group(1, 2)
+    return chr(int(digits, 16)) if digits else _SHORT[short]
+
+
+class StringDecoder(NamedTuple):
+    """How the characters of strings (or of names) are read from between the quotes."""
+
+    in_bytes: bool
+    is_name: bool
+    encoded_surrogates: bool
+
+    def decode(self, body: str) -> str:
+        """The characters of a string whose escapes are well-formed; else raises Undecodable."""
+        if "\\" not in body:
+            if body.isascii():
+                return body
+            if self.in_bytes:
+                try:
+                    return body.encode("latin-1").decode()
+                except UnicodeDecodeError:
+                    pass  # not what Unicode calls UTF-8, but perhaps what Jackson does
+        if not self.in_bytes:
+            return joined(_ESCAPE.sub(_unescaped, body))
+        return joined(_ESCAPE_OR_BYTES.sub(self._character, body))
+
+    def _character(self, found: re.Match[str]) -> str:
+        sequence, stray = found.group(3, 4)
+        if stray:
+            raise Undecodable(f"byte {ord(stray):#04x} is not UTF-8")
+        return self._decoded(sequence) if sequence else _unescaped(found)
+
+    def _decoded(self, sequence: str) -> str:
+        code = ord(sequence[0]) & _LEAD_BITS[len(sequence)]
+        for unit in sequence[1:]:
+            code = code << 6 | ord(unit) & 0x3F
+        if len(sequence) == 4:
+            return self._pair(code - 0x10000)
+        if 0xD800 <= code <= 0xDFFF and not self.encoded_surrogates:
+            raise Undecodable(f"surrogate U+{code:04X} encoded as UTF-8")
+        return chr(code)
+
+    def _pair(self, code: int) -> str:
+        """Two units of four bytes. Overlong ones make Jackson's sums overflow, each its own way."""
+        if code >= 0 or self.is_name:
+            return split_pair(code)
+        return chr(0xD800 | (code >> 10) & 0xFFFF) + chr(0xDC00 | code & 0x3FF)

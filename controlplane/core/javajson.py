@@ -1,0 +1,157 @@
+"""JSON as a Connect worker reads and writes it: JsonConverter with `schemas.enable=false`.
+
+Reading differs from release to release (flags `json_*` of a `Profile`) and from every Python
+parser. Good JSON, which is nearly all JSON, is read by msgspec; whatever msgspec refuses goes to
+the full parser in `jackson`, and whatever it would read otherwise is caught on the way.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Final
+
+import msgspec
+
+from controlplane.core import jackson
+from controlplane.core.jackson_numbers import floating
+from controlplane.core.java import double_text, hash_map_order, wrap_long
+from controlplane.core.profiles import Profile
+from controlplane.core.undecodable import StackOverflow, Undecodable
+
+__all__ = ["StackOverflow", "Undecodable", "decode", "encode", "encode_hash_order"]
+
+_LONGS: Final = range(-(2**63), 2**63)
+
+_PLAIN_BYTES: Final = 1000
+"""A shorter document cannot break one of Jackson's limits."""
+
+
+@cache
+def _decoder(profile: Profile) -> msgspec.json.Decoder[object]:
+    return msgspec.json.Decoder(float_hook=lambda token: floating(token, profile))
+
+
+def decode(value: bytes, profile: Profile) -> object:
+    """The value that a worker of a release sees in these bytes.
+
+    Answers None, bool, int (64 bits, wrapped), float, str (lone surrogates possible), list, or dict
+    (in order of appearance; the last of equal names wins).
+
+    Raises:
+        Undecodable: the release throws a DataException.
+        StackOverflow: the release overflows its stack (deep nesting before Jackson 2.15).
+    """
+    if len(value) > _PLAIN_BYTES and not _is_within_limits(value):
+        return jackson.parse(value, profile)
+    try:
+        decoded = _decoder(profile).decode(value)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return jackson.parse(value, profile)
+    return decoded if _has_only_longs(decoded) else jackson.parse(value, profile)
+
+
+def _is_within_limits(value: bytes) -> bool:
+    return len(value) <= 50_000 and value.count(b"[") + value.count(b"{") <= _PLAIN_BYTES
+
+
+def _has_only_longs(decoded: object) -> bool:
+    """Whether no integer lies outside of 64 bits, which msgspec reads and Java wraps."""
+    reached = [decoded]
+    for value in reached:
+        if isinstance(value, dict):
+            reached.extend(value.values())
+        elif isinstance(value, list):
+            reached.extend(value)
+        elif isinstance(value, int) and value not in _LONGS:
+            return False
+    return True
+
+
+def encode(value: object) -> bytes:
+    """The bytes that Jackson writes for a decoded value: no spaces, fields in dict order."""
+    return _encode(value, iter)
+
+
+def encode_hash_order(value: object) -> bytes:
+    """The same with the fields of every object in the order of a java.util.HashMap.
+
+    That is what Connect writes of a map that it has read before.
+    """
+    return _encode(value, hash_map_order)
+
+
+_ESCAPED: Final = re.compile('["\\\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
+_ESCAPES: Final = {"\b": r"\b", "\t": r"\t", "\n": r"\n", "\f": r"\f", "\r": r"\r"} | {
+    char: "\\" + char for char in '"\\'
+}
+
+
+def _escape(found: re.Match[str]) -> str:
+    char = found[0]
+    units = char.encode("utf-16-be", "surrogatepass").hex().upper()
+    pairs = [units[start : start + 4] for start in range(0, len(units), 4)]
+    return _ESCAPES.get(char) or "".join(rf"\u{unit}" for unit in pairs)
+
+
+def _quoted(text: str) -> str:
+    return f'"{_ESCAPED.sub(_escape, text)}"'
+
+
+def _real(number: float) -> str:
+    text = double_text(number)
+    return text if math.isfinite(number) else _quoted(text)
+
+
+_SCALARS: Final[dict[type, Callable[..., str]]] = {
+    str: _quoted,
+    bool: lambda truth: "true" if truth else "false",
+    int: lambda number: str(wrap_long(number)),
+    float: _real,
+    type(None): lambda _null: "null",
+}
+
+
+class _Mark(str):
+    """A piece of output waiting on the stack, not a string to be quoted."""
+
+    __slots__ = ()
+
+
+_COMMA, _END_LIST, _END_MAP = _Mark(","), _Mark("]"), _Mark("}")
+
+
+def _encode(value: object, order: Callable[[Iterable[str]], Iterable[str]]) -> bytes:
+    pieces: list[str] = []
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, _Mark):
+            pieces.append(item)
+        elif isinstance(item, dict):
+            pieces.append("{")
+            waiting += _fields(item, order)
+        elif isinstance(item, list):
+            pieces.append("[")
+            waiting += _elements(item)
+        else:
+            pieces.append(_SCALARS[type(item)](item))
+    return "".join(pieces).encode()
+
+
+def _elements(items: list[object]) -> list[object]:
+    """What remains to be written of a list, last things first."""
+    later: list[object] = [_END_LIST]
+    for item in reversed(items):
+        later += (item, _COMMA)
+    return later[:-1] if items else later
+
+
+def _fields(
+    fields: dict[str, object], order: Callable[[Iterable[str]], Iterable[str]]
+) -> list[object]:
+    """What remains to be written of a map, last things first."""
+    later: list[object] = [_END_MAP]
+    for name in reversed(list(order(fields))):
+        later += (fields[name], _Mark(_quoted(name) + ":"), _COMMA)
+    return later[:-1] if fields else later
