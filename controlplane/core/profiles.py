@@ -224,7 +224,11 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("stale_unassigned_ignored", "KAFKA-12525", _from("3.6.0")),
     Behaviour("offset_tombstone_removes", "KAFKA-14342", _from("3.4.0")),
     Behaviour("offset_partitions", "KIP-875", _from("3.5.0")),
-    Behaviour("offset_key_loses_batch", "KAFKA-15800", _within(("3.5.0", "3.5.2"), ("3.6.0", "3.6.1"))),
+    Behaviour(
+        "offset_key_loses_batch",
+        "KAFKA-15800",
+        _within(("3.5.0", "3.5.2"), ("3.6.0", "3.6.1")),
+    ),
     Behaviour(
         "offset_null_partition_warns",
         "KAFKA-16392",
@@ -323,7 +327,8 @@ def resolve(name: str) -> Resolved:
     stem = text.rpartition(".")[0]
     patches = [release for release in RELEASES if release.rpartition(".")[0] == stem]
     if patches:
-        return Resolved(_profile(patches[-1]), f"release {name} is not known; read as {patches[-1]}")
+        last = patches[-1]
+        return Resolved(_profile(last), f"release {name} is not known; read as {last}")
     raise UnknownRelease(_unknown(name))
 
 

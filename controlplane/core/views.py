@@ -50,6 +50,8 @@ class OffsetView(NamedTuple):
     offset: Mapping[str, Any] | None
     key: bytes | None
     """The bytes under which the offset was looked up."""
+    raw: bytes | None
+    """The bytes under which the log has the partition."""
 
 
 def connectors(state: ClusterState) -> list[str]:
@@ -122,6 +124,13 @@ def offsets_topics(state: ClusterState, name: str) -> list[str]:
     return [own, state.topics.offsets]
 
 
+def offset_owners(state: ClusterState) -> list[str]:
+    """Names of the connectors that any offsets topic has offsets of, alive or gone."""
+    keys = {key for topic in state.offsets.values() for key in topic.values}
+    subjects = (decode_partition(key, state.profile) for key in keys)
+    return sorted({one.connector for one in subjects if not isinstance(one, Invalid)})
+
+
 def source_offsets(state: ClusterState, name: str) -> list[OffsetView]:
     """Every source partition of a connector and its offset (`Worker#sourceConnectorOffsets`).
 
@@ -129,7 +138,8 @@ def source_offsets(state: ClusterState, name: str) -> list[OffsetView]:
     for it under bytes that the log does not have: it re-serialises the key that it has parsed.
     """
     topics = [state.offsets.get(topic, OffsetState()) for topic in offsets_topics(state, name)]
-    views = (_offset(state, topics, subject, key) for subject, key in _partitions(state, topics, name))
+    listed = _partitions(state, topics, name)
+    views = (_offset(state, topics, subject, key) for subject, key in listed)
     return [view for view in views if view is not None]
 
 
@@ -150,8 +160,9 @@ def _partitions(
 
 
 def _offset(
-    state: ClusterState, topics: list[OffsetState], subject: SourcePartition, key: bytes | None
+    state: ClusterState, topics: list[OffsetState], subject: SourcePartition, raw: bytes | None
 ) -> OffsetView | None:
+    key = raw
     if not state.profile.offsets_by_log_key:
         key = encode_partition(subject.connector, subject.partition)
     value = topics[0].values.get(key)
@@ -159,7 +170,7 @@ def _offset(
     if value is None and state.profile.own_offsets_fall_back:
         value = topics[-1].values.get(key)
     offset = decode_offset(value, state.profile)
-    return None if isinstance(offset, Invalid) else OffsetView(subject.partition, offset, key)
+    return None if isinstance(offset, Invalid) else OffsetView(subject.partition, offset, key, raw)
 
 
 # --- what is not as it should be ------------------------------------------------------------

@@ -44,7 +44,8 @@ def answer(reading: Reading, target: str) -> Answer:
     try:
         path, query = parse_target(target, profile)
         route = find(path, profile)
-        names = [segment for segment, part in zip(path, route.template, strict=True) if part == "{}"]
+        pairs = zip(path, route.template, strict=True)
+        names = [segment for segment, part in pairs if part == "{}"]
         return Answer(OK, route.view(reading._replace(query=query), *names))
     except RestError as error:
         return error.answer()

@@ -1,0 +1,1 @@
+"""Transcripts that are documentation, test and proof at once; and stories of recorded clusters."""

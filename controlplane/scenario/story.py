@@ -125,9 +125,7 @@ class Verifier:
         seen = before(self._entries, step.positions)
         exactly_once = bool(self._exactly_once & {"*", step.worker})
         profile = Profile.of(step.release or "kip")
-        return fold(
-            seen, profile, topics=self._topics, exactly_once=exactly_once, trace=True
-        )
+        return fold(seen, profile, topics=self._topics, exactly_once=exactly_once, trace=True)
 
     def _beyond(self, state: ClusterState, path: str, given: Given) -> bool:
         """Whether an answer holds offsets of a consumer group, which no log of Connect has."""
@@ -156,7 +154,7 @@ def _plain(value: Any) -> Any:
 def explain(state: ClusterState, path: str) -> Position | None:
     """The last record that has a say in the answer to a path."""
     parts = path.partition("?")[0].split("/")
-    if len(parts) < 3:  # noqa: PLR2004 - "", "connectors", name
+    if len(parts) < 3:
         return max(state.causes.values(), key=lambda place: place.offset, default=None)
     name = unquote(parts[2]).encode("utf-8", "surrogatepass")
     places = [place for (_, key), place in state.causes.items() if key and name in key]

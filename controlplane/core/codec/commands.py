@@ -10,7 +10,7 @@ _VERSION = 1
 """Fields may be added without a new version; a change of meaning needs one."""
 
 
-def decode_command(key: bytes | None, value: bytes | None) -> CommandRecord | None | Invalid:
+def decode_command(key: bytes | None, value: bytes | None) -> CommandRecord | Invalid | None:
     """A record of the command topic; None for a tombstone (retention by hand)."""
     if value is None:
         return None

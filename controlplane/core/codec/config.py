@@ -194,7 +194,8 @@ _KINDS: tuple[tuple[str, Callable[[Profile], bool], Decoder], ...] = (
 def encode_config(record: ConfigRecord, profile: Profile) -> tuple[bytes, bytes | None]:
     """Key and value as a worker of this release writes them, to the byte."""
     key, content = _content(record, profile)
-    return key.encode("utf-8", "surrogatepass"), None if content is None else javajson.encode(content)
+    value = None if content is None else javajson.encode(content)
+    return key.encode("utf-8", "surrogatepass"), value
 
 
 def _content(record: ConfigRecord, profile: Profile) -> tuple[str, dict[str, Any] | None]:

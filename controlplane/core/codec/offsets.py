@@ -26,7 +26,7 @@ def decode_partition(key: bytes | None, profile: Profile) -> SourcePartition | I
         return Invalid(f"undecodable key: {error}", thrown)
     except javajson.StackOverflow as error:
         return Invalid(str(error), "StackOverflowError")
-    if not isinstance(content, list) or len(content) != 2:  # noqa: PLR2004 - a pair
+    if not isinstance(content, list) or len(content) != 2:
         return Invalid("key is not a pair")
     connector, partition = content
     if not isinstance(connector, str):
@@ -36,7 +36,7 @@ def decode_partition(key: bytes | None, profile: Profile) -> SourcePartition | I
     return SourcePartition(connector, partition)
 
 
-def decode_offset(value: bytes | None, profile: Profile) -> Mapping[str, Any] | None | Invalid:
+def decode_offset(value: bytes | None, profile: Profile) -> Mapping[str, Any] | Invalid | None:
     """A source offset; None where there is none. Nested values are refused, as for a task."""
     if value is None:
         return None

@@ -44,7 +44,7 @@ def decode_status(
             return _task(text, value, profile)
         if text.startswith(_TOPIC) and profile.status_topics:
             return _topic(text, value, profile)
-    except _Malformed as error:
+    except _MalformedError as error:
         return Invalid(str(error), about=text)
     except javajson.Undecodable as error:
         return Invalid(f"undecodable value: {error}", about=text)
@@ -53,7 +53,7 @@ def decode_status(
     return Invalid("unknown key", about=text)
 
 
-class _Malformed(Exception):
+class _MalformedError(Exception):
     """A field is missing or of a wrong type."""
 
 
@@ -77,7 +77,7 @@ def _status(value: bytes, profile: Profile) -> Status:
     content = _object(javajson.decode(value, profile), "value")
     state = content.get("state")
     if not isinstance(state, str) or state not in _states(profile):
-        raise _Malformed(f"unknown state {state!r}")
+        raise _MalformedError(f"unknown state {state!r}")
     generation = _integer(content, "generation")
     return Status(
         State(state),
@@ -105,36 +105,39 @@ def _topic(key: str, value: bytes | None, profile: Profile) -> StatusRecord | In
         return ActiveTopic(connector, topic, None)
     content = _object(javajson.decode(value, profile), "value")
     inner = _object(content.get("topic"), "topic")
-    names = [_text(inner, field) for field in ("name", "connector")]
-    task = java.narrow_int(_integer(inner, "task"))
-    activity = Activity(*names, task, _integer(inner, "discoverTimestamp"))
+    activity = Activity(
+        _text(inner, "name"),
+        _text(inner, "connector"),
+        java.narrow_int(_integer(inner, "task")),
+        _integer(inner, "discoverTimestamp"),
+    )
     return ActiveTopic(connector, topic, activity)
 
 
 def _object(content: Any, what: str) -> dict[str, Any]:
     if not isinstance(content, dict):
-        raise _Malformed(f"{what} is not an object")
+        raise _MalformedError(f"{what} is not an object")
     return content
 
 
 def _integer(content: dict[str, Any], field: str) -> int:
     number = content.get(field)
     if type(number) is not int:
-        raise _Malformed(f"{field} is missing or not an integer")
+        raise _MalformedError(f"{field} is missing or not an integer")
     return number
 
 
 def _text(content: dict[str, Any], field: str) -> str:
     text = _optional_text(content, field)
     if text is None:
-        raise _Malformed(f"{field} is missing")
+        raise _MalformedError(f"{field} is missing")
     return text
 
 
 def _optional_text(content: dict[str, Any], field: str) -> str | None:
     text = content.get(field)
     if text is not None and not isinstance(text, str):
-        raise _Malformed(f"{field} is not a string")
+        raise _MalformedError(f"{field} is not a string")
     return text
 
 

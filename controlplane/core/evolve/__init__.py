@@ -59,7 +59,7 @@ class Fold:
         self._ends: dict[tuple[str, int], int] = {}
         self._causes: CopyOnWrite[tuple[str, bytes | None], Position] = CopyOnWrite()
         self._unreadable: CopyOnWrite[Position, str] = CopyOnWrite()
-        self._parts = {
+        self._parts: dict[str, ConfigFold | StatusFold | CommandFold] = {
             self.topics.config: self.config,
             self.topics.status: self.status,
             self.topics.commands: self.commands,

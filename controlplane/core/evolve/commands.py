@@ -39,6 +39,8 @@ class CommandFold:
                 self._put(record.command_id, refused=record)
         return ACCEPTED
 
-    def _put(self, command_id: str, **change: CommandAccepted | CommandFinished | CommandRefused) -> None:
+    def _put(
+        self, command_id: str, **change: CommandAccepted | CommandFinished | CommandRefused
+    ) -> None:
         present = self._commands.items.get(command_id, Command())
         self._commands.writable()[command_id] = msgspec.structs.replace(present, **change)

@@ -190,7 +190,8 @@ class ConfigFold:
         if not complete:
             return frozenset()
         if self.profile.announces_all_task_ids:
-            return frozenset((owner, id_) for owner, ids in self._tasks.items.items() for id_ in ids)
+            known = self._tasks.items.items()
+            return frozenset((owner, id_) for owner, ids in known for id_ in ids)
         return frozenset((name, id_) for id_ in deferred or {})
 
 
