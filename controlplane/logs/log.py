@@ -5,6 +5,11 @@ their log offsets, which ascend but may have gaps (compaction, transaction marke
 promises only what Kafka can keep (design decision 9): a batch of records is appended atomically,
 order holds within a partition, a reader can read to the end, a writer with an old epoch is fenced.
 There is no compare-and-append.
+
+Every method of a closed log but `close` raises `LogUnavailable`; a `tail` that waits is woken to
+do so. Topics are named once or several times, it makes no difference. Offsets given as `Ends` may
+lie outside of what is there and may leave out topics or the last partitions (then the first record
+or the end is meant); more offsets than a topic has partitions raise `LogNotUsable`.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -16,6 +21,11 @@ from controlplane.core.entry import Batch, Entry, Headers, Position
 
 Ends = Mapping[str, Sequence[int]]
 """Per topic, by partition number, one offset: of the next record (an end) or of the first one."""
+
+
+OFFSET_LIMIT = 2**40
+"""Offsets of our own logs lie below: 35 years of 1,000 records a second in one partition. SQLite
+keeps partition and offset in one 64-bit number, and the other logs agree with it."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -105,16 +115,19 @@ class Log(ReadableLog, Protocol):
     ) -> Sequence[Position]:
         """Append all of the records, in order, or none; durable when this returns.
 
-        With an `epoch` that is not the newest: raises `Fenced`, nothing is appended.
+        The positions are in the order of the records. Raises `Fenced` for an `epoch` that is not
+        the newest, `LogNotUsable` for a topic or partition that is missing; nothing is appended
+        then. Whoever cancels this cannot know which it was: all of them, or none.
         """
         ...
 
     async def put(self, entries: Sequence[Entry]) -> int:
         """Take over entries of another log as they are: offsets, gaps, times, aborted marks.
 
-        Entries whose place is taken by an equal entry are skipped, so importing twice adds
-        nothing; the number of entries added is returned. An unequal entry at a place that is
-        taken, or one below the end of its partition in a place where there was a gap, raises
-        `LogNotUsable` and nothing is changed.
+        The order of the entries does not matter; their topics must be there. Entries whose place
+        is taken by an equal entry are skipped, so importing twice adds nothing; the number of
+        entries added is returned. An unequal entry at a place that is taken, or one below the end
+        of its partition in a place where there was a gap, raises `LogNotUsable` and nothing is
+        changed.
         """
         ...

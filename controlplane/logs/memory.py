@@ -1,0 +1,140 @@
+"""A log in memory: the reference for what a log does, and the one scenarios run on."""
+
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+
+from controlplane.core.entry import Batch, Entry, Position
+from controlplane.logs.changes import Changes, follow
+from controlplane.logs.columns import Columns
+from controlplane.logs.log import Ends, LogUnavailable, Record
+from controlplane.logs.places import (
+    by_place,
+    check_epoch,
+    check_partitions,
+    check_room,
+    partition_in,
+)
+from controlplane.logs.spans import below_ends, spans, topic_in
+
+
+class MemoryLog:
+    """A log that ends with the process. For one event loop; nothing in it waits, except `tail`."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, list[Columns]] = {}
+        self._epoch = 0
+        self._changes = Changes()
+        self._closed = False
+
+    async def topics(self) -> Mapping[str, int]:
+        """Every topic there is, with its number of partitions."""
+        self._check_open()
+        return {topic: len(partitions) for topic, partitions in self._topics.items()}
+
+    async def starts(self, topics: Iterable[str]) -> Ends:
+        """Offset of the first record that is still there, per partition."""
+        return {topic: [each.start for each in self._partitions(topic)] for topic in topics}
+
+    async def ends(self, topics: Iterable[str]) -> Ends:
+        """Offset behind the last record, per partition."""
+        return {topic: self._ends(topic) for topic in topics}
+
+    async def read(
+        self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
+    ) -> AsyncIterator[Batch]:
+        """All batches from `start` to `stop`, partition after partition."""
+        self._check_open()
+        ends = {topic: self._ends(topic) for topic in self._topics}
+        for span in spans(topics, ends, start, stop):
+            for batch in self._topics[span.topic][span.partition].batches(span):
+                yield batch
+                self._check_open()
+
+    def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
+        """Batches from `start` on, without end."""
+        return follow(self, topics, start, self._changes)
+
+    async def close(self) -> None:
+        """Wake the tails that wait. What was appended is gone with the object."""
+        self._closed = True
+        self._changes.tell()
+
+    async def create_topic(self, topic: str, partitions: int) -> None:
+        """Make a topic, unless it is there with as many partitions."""
+        self._check_open()
+        check_partitions(topic, partitions, len(self._topics.get(topic, ())))
+        self._topics.setdefault(topic, [Columns() for _ in range(partitions)])
+
+    async def add_partitions(self, topic: str, partitions: int) -> None:
+        """Let a topic have this many partitions; nothing happens if it has as many or more."""
+        there = self._partitions(topic)
+        there.extend(Columns() for _ in range(partitions - len(there)))
+
+    async def claim(self) -> int:
+        """Become the one writer: a new epoch."""
+        self._check_open()
+        self._epoch += 1
+        return self._epoch
+
+    async def append(
+        self, records: Sequence[Record], epoch: int | None = None
+    ) -> Sequence[Position]:
+        """Append all of the records, in order, or none."""
+        self._check_open()
+        check_epoch(epoch, self._epoch)
+        places = {(record.topic, record.partition) for record in records}
+        columns = {place: self._columns(*place) for place in places}
+        for place, each in columns.items():
+            check_room(*place, each.end, len(records))
+        positions = [
+            Position(topic, partition, columns[topic, partition].append(record))
+            for record in records
+            for topic, partition in [(record.topic, record.partition)]
+        ]
+        self._changes.tell()
+        return positions
+
+    async def put(self, entries: Sequence[Entry]) -> int:
+        """Take over entries of another log as they are; answers how many were not there yet."""
+        self._check_open()
+        new: list[tuple[Columns, list[Entry]]] = []
+        for place, ascending in by_place(entries).items():
+            columns = self._columns(*place)
+            border = bisect_left(ascending, columns.end, key=lambda entry: entry.offset)
+            columns.check_holds(ascending[:border])
+            new.append((columns, ascending[border:]))
+        for columns, ascending in new:
+            columns.extend(ascending)
+        self._changes.tell()
+        return sum(len(ascending) for _, ascending in new)
+
+    async def compact(
+        self, topic: str, below: Sequence[int] = (), *, tombstones: bool = False
+    ) -> int:
+        """Remove what Kafka's log cleaner may remove; answers how many entries that were.
+
+        The last entry of each key stays, and so do all ends. `below` gives by partition the offset
+        from which on nothing is looked at (in Kafka the active segment; the end unless given).
+        With `tombstones`, those that are the last of their key go too, as they do in Kafka after
+        `delete.retention.ms`.
+        """
+        partitions = self._partitions(topic)
+        limits = below_ends(topic, self._ends(topic), below)
+        return sum(
+            columns.compact(limit, tombstones=tombstones)
+            for columns, limit in zip(partitions, limits, strict=True)
+        )
+
+    def _ends(self, topic: str) -> list[int]:
+        return [columns.end for columns in self._partitions(topic)]
+
+    def _partitions(self, topic: str) -> list[Columns]:
+        self._check_open()
+        return topic_in(self._topics, topic)
+
+    def _columns(self, topic: str, partition: int) -> Columns:
+        return partition_in(self._partitions(topic), topic, partition)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogUnavailable("This log is closed: open it again.")

@@ -1,0 +1,76 @@
+"""Rules about topics, partitions, offsets and epochs that every log of our own keeps alike."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from controlplane.core.entry import Entry
+from controlplane.logs.log import OFFSET_LIMIT, Fenced, LogNotUsable
+
+T = TypeVar("T")
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+def partition_in(partitions: Sequence[T], topic: str, partition: int) -> T:
+    """What is known of a partition. Raises `LogNotUsable` if the topic has none of this number."""
+    if 0 <= partition < len(partitions):
+        return partitions[partition]
+    count = len(partitions)
+    message = f"Topic {topic!r} has {count} partitions (from 0), so there is no {partition}."
+    raise LogNotUsable(message)
+
+
+def check_partitions(topic: str, wanted: int, there: int) -> None:
+    """Raise `LogNotUsable` unless a topic can be made, or is `there` with as many partitions."""
+    if wanted < 1:
+        raise LogNotUsable(f"Topic {topic!r} needs at least one partition, not {wanted}.")
+    if there not in (0, wanted):
+        message = f"Topic {topic!r} is there with {there} partitions, not with {wanted}"
+        raise LogNotUsable(f"{message}: use it as it is, or name another topic.")
+
+
+def check_room(topic: str, partition: int, end: int, count: int) -> None:
+    """Raise `LogNotUsable` if `count` more entries would pass the highest offset there can be."""
+    if end + count > OFFSET_LIMIT:
+        message = f"Partition {partition} of {topic!r} is full: its end offset is {end}"
+        raise LogNotUsable(f"{message}, the limit {OFFSET_LIMIT}; begin a new topic.")
+
+
+def check_epoch(epoch: int | None, newest: int) -> None:
+    """Raise `Fenced` for an epoch that is not the newest; None is not checked."""
+    if epoch is not None and epoch != newest:
+        message = f"This writer has epoch {epoch}, the newest is {newest}"
+        raise Fenced(f"{message}: another writer has taken over.")
+
+
+def by_place(entries: Iterable[Entry]) -> Mapping[Place, list[Entry]]:
+    """Entries by partition, each ascending and without repetitions.
+
+    Raises `LogNotUsable` for an offset that no log of ours can have, and for two different entries
+    with one place.
+    """
+    places: dict[Place, dict[int, Entry]] = {}
+    for entry in entries:
+        taken = places.setdefault((entry.topic, entry.partition), {})
+        if not 0 <= entry.offset < OFFSET_LIMIT:
+            message = f"Offset {entry.offset} of {entry.topic!r} is not between 0 and"
+            raise LogNotUsable(f"{message} {OFFSET_LIMIT - 1}; it cannot be taken over.")
+        if taken.setdefault(entry.offset, entry) != entry:
+            raise conflict(entry, "another entry with this place was given")
+    return {place: _ascending(taken) for place, taken in places.items()}
+
+
+def conflict(entry: Entry, reason: str) -> LogNotUsable:
+    """The error for an entry whose place is not free."""
+    place = f"{entry.topic} partition {entry.partition} offset {entry.offset}"
+    message = f"The entry {place} cannot be taken over, because {reason}"
+    return LogNotUsable(f"{message}: import into a new log instead.")
+
+
+OTHER_ENTRY = "another entry lies there"
+GAP = "there is a gap at this place"
+
+
+def _ascending(taken: Mapping[int, Entry]) -> list[Entry]:
+    return [taken[offset] for offset in sorted(taken)]

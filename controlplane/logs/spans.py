@@ -1,0 +1,60 @@
+"""Which offsets of which partitions a read covers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from controlplane.logs.log import Ends, LogNotUsable
+
+V = TypeVar("V")
+
+
+class Span(NamedTuple):
+    """Offsets `start` (included) to `stop` (excluded) of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    stop: int
+
+
+def spans(
+    topics: Iterable[str], ends: Ends, start: Ends | None = None, stop: Ends | None = None
+) -> list[Span]:
+    """The non-empty spans of a read from `start` to `stop`, within the `ends` as they are now.
+
+    Raises `LogNotUsable` for a topic that is missing in `ends` or has fewer partitions than
+    offsets are given for.
+    """
+    found = []
+    for topic in dict.fromkeys(topics):
+        upto = topic_in(ends, topic)
+        first = _padded(topic, (start or {}).get(topic, ()), [0] * len(upto))
+        last = _padded(topic, (stop or {}).get(topic, ()), upto)
+        for partition, end in enumerate(upto):
+            begin, behind = max(0, first[partition]), min(last[partition], end)
+            if begin < behind:
+                found.append(Span(topic, partition, begin, behind))
+    return found
+
+
+def topic_in(topics: Mapping[str, V], topic: str) -> V:
+    """What is known of a topic. Raises `LogNotUsable` if it is missing."""
+    try:
+        return topics[topic]
+    except KeyError:
+        there = ", ".join(sorted(topics)) or "none"
+        message = f"There is no topic {topic!r} in this log (there are: {there})."
+        raise LogNotUsable(message) from None
+
+
+def below_ends(topic: str, ends: Sequence[int], below: Sequence[int]) -> list[int]:
+    """Offsets as given in `below`, no higher than the ends, which also stand for missing ones."""
+    return [min(pair) for pair in zip(_padded(topic, below, ends), ends, strict=True)]
+
+
+def _padded(topic: str, offsets: Sequence[int], default: Sequence[int]) -> Sequence[int]:
+    """Offsets as given, the default for partitions that were left out."""
+    if len(offsets) > len(default):
+        message = f"Topic {topic!r} has {len(default)} partitions, but {len(offsets)} offsets"
+        raise LogNotUsable(f"{message} were given for it.")
+    return [*offsets, *default[len(offsets) :]]
