@@ -1,34 +1,22 @@
 """What differs between two states, as typed facts, each with the record that causes it.
 
 The two may be the same log as two releases see it, the same worker at two points in time, or two
-logs. The cause is the last record that has a say in the fact; for two releases that is the record
-which they read differently.
+logs. The cause is the last record that changed the fact in either of them: for two releases, the
+record that they read differently.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from enum import Enum
 from typing import Any, NamedTuple
 
 import msgspec
 
 from controlplane.core import views
+from controlplane.core.codec.offsets import frozen
 from controlplane.core.entry import Position
 from controlplane.core.records import Status
-from controlplane.core.state import ClusterState
+from controlplane.core.state import Aspect, ClusterState
 
-
-class Aspect(Enum):
-    """What about a connector can differ."""
-
-    CONFIG = "config"
-    TARGET_STATE = "target state"
-    TASKS = "tasks"
-    TASK_CONFIG = "task config"
-    INCONSISTENT = "inconsistent"
-    STATUS = "status"
-    TASK_STATUS = "task status"
-    ACTIVE_TOPIC = "active topic"
-    SOURCE_OFFSET = "source offset"
+__all__ = ["Aspect", "Change", "diff"]
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -41,60 +29,60 @@ class Change(msgspec.Struct, frozen=True):
     before: Any
     after: Any
     cause: Position | None
-    """The last record with a say in it; None where neither state knows (offsets, untraced)."""
+    """The record that changed it last; None where neither state knows (offsets, untraced)."""
+
+
+class _Place(NamedTuple):
+    connector: str
+    aspect: Aspect
+    item: str = ""
 
 
 class _Fact(NamedTuple):
-    """A value and the raw keys of the records that have a say in it."""
+    """A value, and where to look for its cause."""
 
     value: Any
-    topic: str
-    keys: tuple[bytes | None, ...]
+    changed: _Place
+    keys: tuple[tuple[str, bytes | None], ...] = ()
+    """For offsets: (topic, raw key) of the records that have a say."""
 
 
-_Place = tuple[str, Aspect, str]
+_Facts = Iterator[tuple[_Place, _Fact]]
 
 
 def diff(before: ClusterState, after: ClusterState) -> list[Change]:
     """Every difference, by connector, aspect and item. Equal states have none."""
     old, new = dict(_facts(before)), dict(_facts(after))
+    states = before, after
     places = sorted(old.keys() | new.keys(), key=lambda place: (place[0], place[1].value, place[2]))
-    changes = (_change(place, old, new, before, after) for place in places)
+    changes = (_change(place, old.get(place), new.get(place), states) for place in places)
     return [change for change in changes if change is not None]
 
 
 def _change(
-    place: _Place,
-    old: Mapping[_Place, _Fact],
-    new: Mapping[_Place, _Fact],
-    before: ClusterState,
-    after: ClusterState,
+    place: _Place, was: _Fact | None, now: _Fact | None, states: tuple[ClusterState, ...]
 ) -> Change | None:
-    was, is_ = old.get(place), new.get(place)
-    if was is not None and is_ is not None and _same(was.value, is_.value):
+    values = [fact.value if fact is not None else None for fact in (was, now)]
+    if _same(*values):
         return None
-    facts = [fact for fact in (was, is_) if fact is not None]
-    cause = _cause(facts, (before, after))
-    return Change(*place, was and was.value, is_ and is_.value, cause)
+    facts = [fact for fact in (was, now) if fact is not None]
+    before, after = values
+    return Change(*place, before, after, _cause(facts, states))
 
 
 def _same(one: Any, other: Any) -> bool:
     """Equal, kinds of numbers included: Java tells 1 from 1.0 and from true."""
-    return bool(one == other) and msgspec.json.encode(one) == msgspec.json.encode(other)
+    return bool(frozen(one) == frozen(other))
 
 
 def _cause(facts: list[_Fact], states: tuple[ClusterState, ...]) -> Position | None:
-    places = [
-        state.causes[fact.topic, key]
-        for state in states
-        for fact in facts
-        for key in fact.keys
-        if (fact.topic, key) in state.causes
-    ]
-    return max(places, key=lambda place: place.offset, default=None)
+    places = [state.changed.get(fact.changed) for state in states for fact in facts]
+    places += [state.causes.get(key) for state in states for fact in facts for key in fact.keys]
+    known = [place for place in places if place is not None]
+    return max(known, key=lambda place: place.offset, default=None)
 
 
-def _facts(state: ClusterState) -> Iterator[tuple[_Place, _Fact]]:
+def _facts(state: ClusterState) -> _Facts:
     config, status = state.config, state.status
     names = {*config.connectors, *config.targets, *config.task_counts, *config.inconsistent}
     names |= {*status.connectors, *status.tasks, *status.active_topics}
@@ -104,57 +92,55 @@ def _facts(state: ClusterState) -> Iterator[tuple[_Place, _Fact]]:
             yield from about(state, name)
 
 
-def _key(prefix: str, name: str) -> bytes:
-    return f"{prefix}{name}".encode("utf-8", "surrogatepass")
-
-
-def _about_config(state: ClusterState, name: str) -> Iterator[tuple[_Place, _Fact]]:
-    topic, config = state.topics.config, state.config.connectors.get(name)
-    for key, value in (config or {}).items():
-        yield (name, Aspect.CONFIG, key), _Fact(value, topic, (_key("connector-", name),))
+def _about_config(state: ClusterState, name: str) -> _Facts:
+    whole = _Place(name, Aspect.CONFIG)
+    for key, value in state.config.connectors.get(name, {}).items():
+        yield _Place(name, Aspect.CONFIG, key), _Fact(value, whole)
     wanted = state.config.targets.get(name)
     if wanted is not None:
-        keys = (_key("target-state-", name), _key("connector-", name))
-        yield (name, Aspect.TARGET_STATE, ""), _Fact(wanted.value, topic, keys)
+        place = _Place(name, Aspect.TARGET_STATE)
+        yield place, _Fact(wanted.value, place)
 
 
-def _about_tasks(state: ClusterState, name: str) -> Iterator[tuple[_Place, _Fact]]:
-    topic, config = state.topics.config, state.config
-    keys = (_key("commit-", name), _key("connector-", name))
+def _about_tasks(state: ClusterState, name: str) -> _Facts:
+    config, place = state.config, _Place(name, Aspect.TASKS)
     if name in config.connectors:
-        yield (name, Aspect.TASKS, ""), _Fact(len(config.task_ids(name)), topic, keys)
+        yield place, _Fact(len(config.task_ids(name)), place)
     if name in config.inconsistent:
-        yield (name, Aspect.INCONSISTENT, ""), _Fact(value=True, topic=topic, keys=keys)
+        yield _Place(name, Aspect.INCONSISTENT), _Fact(value=True, changed=place)
     for task, properties in views.task_configs(state, name).items():
-        own = (_key("task-", f"{name}-{task}"), *keys)
-        yield (name, Aspect.TASK_CONFIG, str(task)), _Fact(properties, topic, own)
+        yield _Place(name, Aspect.TASK_CONFIG, str(task)), _Fact(properties, place)
 
 
-def _about_status(state: ClusterState, name: str) -> Iterator[tuple[_Place, _Fact]]:
-    topic, status = state.topics.status, state.status
-    whole = _key("status-connector-", name)
+def _about_status(state: ClusterState, name: str) -> _Facts:
+    status, place = state.status, _Place(name, Aspect.STATUS)
     reported = status.connectors.get(name)
     if reported is not None:
-        yield (name, Aspect.STATUS, ""), _Fact(_plain(reported), topic, (whole,))
+        yield place, _Fact(_plain(reported), place)
     for task, report in status.tasks.get(name, {}).items():
-        keys = (_key("status-task-", f"{name}-{task}"), whole)
-        yield (name, Aspect.TASK_STATUS, str(task)), _Fact(_plain(report), topic, keys)
-    for used in status.active_topics.get(name, {}):
-        key = _key("status-topic-", f"{used}:connector-{name}")
-        yield (name, Aspect.ACTIVE_TOPIC, used), _Fact(value=True, topic=topic, keys=(key,))
+        place = _Place(name, Aspect.TASK_STATUS, str(task))
+        yield place, _Fact(_plain(report), place)
+    for topic in status.active_topics.get(name, {}):
+        place = _Place(name, Aspect.ACTIVE_TOPIC, topic)
+        yield place, _Fact(value=True, changed=place)
 
 
-def _plain(status: Status) -> dict[str, Any]:
+def _plain(status: Status) -> Mapping[str, Any]:
     shown = {"state": status.state.value, "worker_id": status.worker_id}
     return shown | ({"trace": status.trace} if status.trace else {})
 
 
-def _about_offsets(state: ClusterState, name: str) -> Iterator[tuple[_Place, _Fact]]:
+def _about_offsets(state: ClusterState, name: str) -> _Facts:
     topic = views.offsets_topics(state, name)[0]
     for view in views.source_offsets(state, name):
         item = msgspec.json.encode(view.partition, order="sorted").decode()
-        yield (name, Aspect.SOURCE_OFFSET, item), _Fact(view.offset, topic, (view.raw, view.key))
+        place = _Place(name, Aspect.SOURCE_OFFSET, item)
+        yield place, _Fact(view.offset, place, ((topic, view.raw), (topic, view.key)))
 
 
-_About = Callable[[ClusterState, str], Iterator[tuple[_Place, _Fact]]]
-_ABOUT: tuple[_About, ...] = (_about_config, _about_tasks, _about_status, _about_offsets)
+_ABOUT: tuple[Callable[[ClusterState, str], _Facts], ...] = (
+    _about_config,
+    _about_tasks,
+    _about_status,
+    _about_offsets,
+)

@@ -10,6 +10,7 @@ from typing import Final
 
 from controlplane.core.jackson_numbers import floating, integer
 from controlplane.core.jackson_text import StringDecoder, Text, read_text
+from controlplane.core.java import is_identifier_part
 from controlplane.core.profiles import Profile
 from controlplane.core.undecodable import StackOverflow, Undecodable
 
@@ -146,8 +147,8 @@ class _Reader:
         raise self._unexpected("the end of the value")
 
     def _is_part(self, unit: str) -> bool:
-        """Whether a unit could go on with a word: Character.isJavaIdentifierPart."""
-        return unit >= "\x7f" or unit == "_" or unit.isalnum()
+        """Whether a unit could go on with a word."""
+        return (self._text.in_bytes and not unit.isascii()) or is_identifier_part(unit)
 
     def _skip_space(self) -> None:
         found = _SPACE.match(self._units, self._at)

@@ -1,6 +1,5 @@
 """From number tokens to values: Jackson's and BigDecimal's arithmetic, release by release."""
 
-from collections.abc import Callable
 from typing import Final
 
 from controlplane.core.java import wrap_long
@@ -46,26 +45,27 @@ def _fits_decimal(token: str) -> bool:
 
 
 _INFINITIES: Final = (float("inf"), float("-inf"))
-
-_HUGE: Final[dict[HugeExponent, Callable[[str, float], bool]]] = {
-    "infinity_or_zero": lambda _token, _number: True,
-    "infinity_only": lambda token, number: number in _INFINITIES or _fits_decimal(token),
-    "undecodable": lambda token, _number: _fits_decimal(token),
+_SURVIVORS: Final[dict[HugeExponent, tuple[float, ...]]] = {
+    "infinity_or_zero": (*_INFINITIES, 0.0),
+    "infinity_only": _INFINITIES,
+    "undecodable": (),
 }
-"""Whether a token is a number at all, by the release's fate of huge exponents."""
+"""What a number may be whose exponent is too huge for BigDecimal."""
 
 
 def floating(token: str, profile: Profile) -> float:
     """The double of a token with a fraction or an exponent. Raises Undecodable per profile."""
     _check_length(token, limited=profile.json_limits)
     number = float(token)
-    if not _HUGE[profile.json_huge_exponent](token, number):
-        raise Undecodable("an exponent beyond 2**31")
-    if number == 0 and not profile.json_negative_zero and not _nonzero(token):
-        return 0.0
+    if number == 0 or number in _INFINITIES:
+        return _extreme(token, number, profile)
     return number
 
 
-def _nonzero(token: str) -> bool:
-    """Whether a token that rounds to zero is a tiny number, which keeps its sign."""
-    return bool(token.lower().partition("e")[0].strip("-0."))
+def _extreme(token: str, number: float, profile: Profile) -> float:
+    """A token that is zero or infinite as a double, perhaps through its exponent alone."""
+    fits = _fits_decimal(token)
+    if not fits and number not in _SURVIVORS[profile.json_huge_exponent]:
+        raise Undecodable("an exponent beyond 2**31")
+    is_zero = not token.lower().partition("e")[0].strip("-0.")
+    return 0.0 if is_zero and fits and not profile.json_negative_zero else number

@@ -63,16 +63,11 @@ def read_text(value: bytes) -> Text:
     return _from_utf16(body, order) if charset.startswith("utf-16") else _from_utf32(body, order)
 
 
-_UNPAIRED = re.compile(
-    "([\ud800-\udbff][\udc00-\udfff])|[\ud800-\udbff](?s:.)?|[\udc00-\udfff\ufffe]"
-)
+_UNPAIRED = re.compile("([\ud800-\udbff][\udc00-\udfff])|[\ud800-\udbff](?s:.)?|[\udc00-\udfff]")
 
 
 def _from_utf16(body: bytes, order: str) -> Text:
-    """Java's decoder: U+FFFD for what is no character, a lone high surrogate taking its follower.
-
-    A reversed byte order mark within the text is no character either.
-    """
+    """Java's decoder: U+FFFD for a lone surrogate, a high one taking its follower with it."""
     count, rest = divmod(len(body), 2)
     units = "".join(map(chr, struct.unpack_from(f"{order}{count}H", body)))
     tail = "\ufffd" if rest and not "\ud800" <= units[-1:] <= "\udbff" else ""

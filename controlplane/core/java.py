@@ -87,6 +87,19 @@ def hash_map_order(keys: Iterable[str]) -> list[str]:
     return sorted(spreads, key=lambda key: spreads[key] & capacity - 1)
 
 
+_WORD_CATEGORIES = frozenset(
+    {"Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Nd", "Sc", "Pc", "Mn", "Mc", "Cf"}
+)
+_IGNORABLE = (range(0x09), range(0x0E, 0x1C), range(0x7F, 0xA0))
+
+
+def is_identifier_part(unit: str) -> bool:
+    """Character.isJavaIdentifierPart of one UTF-16 unit: letters, digits, `$`, `_`, ignorables."""
+    return unicodedata.category(unit) in _WORD_CATEGORIES or any(
+        ord(unit) in span for span in _IGNORABLE
+    )
+
+
 def split_dashes(text: str) -> list[str]:
     """`String.split("-")`: empty parts at the end are dropped, also when nothing else is left."""
     parts = text.split("-")

@@ -6,6 +6,7 @@ other; publishing one is cheap and it never changes.
 """
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -23,6 +24,25 @@ from controlplane.core.records import (
     Status,
     Target,
 )
+from controlplane.core.shared import CopyOnWrite
+
+
+class Aspect(Enum):
+    """What about a connector can change, and differ."""
+
+    CONFIG = "config"
+    TARGET_STATE = "target state"
+    TASKS = "tasks"
+    TASK_CONFIG = "task config"
+    INCONSISTENT = "inconsistent"
+    STATUS = "status"
+    TASK_STATUS = "task status"
+    ACTIVE_TOPIC = "active topic"
+    SOURCE_OFFSET = "source offset"
+
+
+Changes = CopyOnWrite[tuple[str, Aspect, str], Position]
+"""(connector, aspect, item) → the record that changed it last."""
 
 
 class Topics(msgspec.Struct, frozen=True):
@@ -114,6 +134,8 @@ class ClusterState(msgspec.Struct, frozen=True):
     """(topic, partition) → offset of the next record to read."""
     causes: Mapping[tuple[str, bytes | None], Position] = {}
     """(topic, raw key) → the last record with that key. Offsets topics only when traced."""
+    changed: Mapping[tuple[str, Aspect, str], Position] = {}
+    """(connector, aspect, item) → the record that changed it last. No offsets: see `causes`."""
     unreadable: Mapping[Position, str] = {}
     """Records that were no use, with the reason; the first few (`UNREADABLE_KEPT`)."""
 

@@ -59,14 +59,15 @@ def identity(subject: SourcePartition) -> Identity:
 
 
 def _frozen_object(content: Mapping[str, Any]) -> frozenset[Any]:
-    return frozenset((name, _frozen(value)) for name, value in content.items())
+    return frozenset((name, frozen(value)) for name, value in content.items())
 
 
-def _frozen(value: Any) -> Any:
+def frozen(value: Any) -> Any:
+    """A hashable form of a JSON value that is equal where Java's objects are."""
     if isinstance(value, dict):
         return dict, _frozen_object(value)
     if isinstance(value, list):
-        return list, tuple(_frozen(item) for item in value)
+        return list, tuple(frozen(item) for item in value)
     return type(value), value
 
 

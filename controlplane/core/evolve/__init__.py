@@ -17,7 +17,7 @@ from controlplane.core.evolve.outcome import ACCEPTED, UNSEEN, Call, Kind, Outco
 from controlplane.core.evolve.status import StatusFold
 from controlplane.core.profiles import Profile
 from controlplane.core.shared import CopyOnWrite
-from controlplane.core.state import ClusterState, Topics
+from controlplane.core.state import Changes, ClusterState, Topics
 
 __all__ = ["ACCEPTED", "Call", "Fold", "Kind", "Outcome", "fold"]
 
@@ -50,9 +50,10 @@ class Fold:
         self.topics = topics or Topics()
         self.exactly_once = exactly_once
         self.trace = trace
-        self.config = ConfigFold(profile)
+        self._changed: Changes = CopyOnWrite()
+        self.config = ConfigFold(profile, self._changed)
         self.config.live = live
-        self.status = StatusFold(profile)
+        self.status = StatusFold(profile, self._changed)
         self.commands = CommandFold()
         self.offsets: dict[str, OffsetFold] = {self.topics.offsets: OffsetFold(profile)}
         self.unreadable_count = 0
@@ -104,6 +105,7 @@ class Fold:
             self.commands.publish(),
             MappingProxyType(dict(self._ends)),
             self._causes.publish(),
+            self._changed.publish(),
             self._unreadable.publish(),
         )
 

@@ -1,9 +1,10 @@
 """The fold of the config topic. Kafka: `KafkaConfigBackingStore.ConsumeCallback`."""
 
+from collections.abc import Callable
 from typing import Any
 
 from controlplane.core.codec.config import NULL_POINTER, decode_config
-from controlplane.core.entry import Entry
+from controlplane.core.entry import Entry, Position
 from controlplane.core.evolve.outcome import ACCEPTED, Call, Kind, Outcome, fate
 from controlplane.core.profiles import Profile
 from controlplane.core.records import (
@@ -20,7 +21,7 @@ from controlplane.core.records import (
     TaskCount,
 )
 from controlplane.core.shared import CopyOnWrite
-from controlplane.core.state import ConfigState
+from controlplane.core.state import Aspect, Changes, ConfigState
 
 Tasks = dict[int, Properties]
 
@@ -28,8 +29,10 @@ Tasks = dict[int, Properties]
 class ConfigFold:
     """Working state of the config topic: changed in place by `apply`, published by `publish`."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, changed: Changes | None = None) -> None:
         self.profile = profile
+        self._changed: Changes = changed or CopyOnWrite()
+        self._at = Position("", 0, -1)
         self.live = False
         """Past start-up: the listener is told. Before that, everything read is merely state."""
         self._offset = -1
@@ -44,6 +47,17 @@ class ConfigFold:
         self._pending_fencing: CopyOnWrite[str, bool] = CopyOnWrite()
         self._applied: CopyOnWrite[str, Properties | None] = CopyOnWrite()
         self._session_key: SessionKey | None = None
+        self._by_type: dict[type, Callable[[Any], Outcome]] = {
+            Invalid: self._invalid,
+            ConnectorConfig: self._connector,
+            TargetState: self._target,
+            TaskConfig: self._task,
+            TaskCommit: self._commit,
+            TaskCount: self._count,
+            SessionKey: self._key,
+            RestartRequest: self._restart,
+            LoggerLevel: self._logger,
+        }
 
     def publish(self) -> ConfigState:
         """The state now, for good."""
@@ -64,40 +78,17 @@ class ConfigFold:
 
     def apply(self, entry: Entry) -> Outcome:
         """Fold one record."""
+        self._at = entry.position
         record = decode_config(entry.key, entry.value, self.profile)
         if not isinstance(record, Invalid) or record.advances:
             self._offset = entry.offset + 1
-        outcome = self._evolve(record)
+        outcome = self._by_type[type(record)](record)
         if self.profile.tolerates_malformed and outcome.thrown is not None:
             return Outcome(Kind.IGNORED, outcome.reason)
         return outcome
 
-    def _evolve(self, record: Any) -> Outcome:
-        match record:
-            case Invalid():
-                return self._invalid(record)
-            case ConnectorConfig(name, None):
-                return self._remove(name)
-            case ConnectorConfig(name, properties):
-                return self._configure(name, properties)
-            case TargetState():
-                return self._target(record)
-            case TaskConfig(name, task, properties):
-                deferred = {**self._deferred.items.get(name, {}), task: properties}
-                self._deferred.writable()[name] = deferred
-            case TaskCommit():
-                return self._commit(record)
-            case TaskCount(name, tasks):
-                self._fenced_counts.writable()[name] = tasks
-                self._pending_fencing.drop(name)
-            case SessionKey():
-                self._session_key = record
-                return self._told(Call("session key", record))
-            case RestartRequest():
-                return self._told(Call("restart", record.connector, record))
-            case LoggerLevel(namespace, level):
-                return self._told(Call("logger level", namespace, level))
-        return ACCEPTED
+    def _changes(self, aspect: Aspect, name: str) -> None:
+        self._changed.writable()[name, aspect, ""] = self._at
 
     def _told(self, call: Call) -> Outcome:
         return Outcome(Kind.ACCEPTED, calls=(call,)) if self.live else ACCEPTED
@@ -109,20 +100,24 @@ class ConfigFold:
             return self._discard(name)
         return fate(record)
 
-    def _configure(self, name: str, properties: Properties | None) -> Outcome:
-        self._connectors.writable()[name] = properties or {}
+    def _connector(self, record: ConnectorConfig) -> Outcome:
+        name = record.connector
+        self._changes(Aspect.CONFIG, name)
+        if record.properties is None:
+            self._connectors.drop(name)
+            self._forget_tasks(name)
+            return self._told(Call("connector removed", name))
+        self._connectors.writable()[name] = record.properties
         if self.profile.target_states and name not in self._targets.items:
             self._targets.writable()[name] = Target.STARTED
+            self._changes(Aspect.TARGET_STATE, name)
         return self._told(Call("connector config", name))
-
-    def _remove(self, name: str) -> Outcome:
-        self._connectors.drop(name)
-        self._forget_tasks(name)
-        return self._told(Call("connector removed", name))
 
     def _forget_tasks(self, name: str) -> None:
         """What goes with a connector. Its target state, fencing and generation never do."""
         if self.profile.removal_drops_tasks:
+            if name in self._task_counts.items or name in self._tasks.items:
+                self._changes(Aspect.TASKS, name)
             self._task_counts.drop(name)
             self._tasks.drop(name)
         if self.profile.removal_drops_deferred:
@@ -132,6 +127,7 @@ class ConfigFold:
 
     def _target(self, record: TargetState) -> Outcome:
         name, configured = record.connector, record.connector in self._connectors.items
+        self._changes(Aspect.TARGET_STATE, name)
         if record.state is None:
             # Nobody is told: a running worker goes on as before, whatever its state says now.
             self._targets.drop(name)
@@ -144,12 +140,34 @@ class ConfigFold:
         known = configured or self.profile.announces_target_of_unknown
         return self._told(Call("target state", name)) if news and known else ACCEPTED
 
+    def _task(self, record: TaskConfig) -> Outcome:
+        deferred = self._deferred.items.get(record.connector, {})
+        deferred = {**deferred, record.task: record.properties}
+        self._deferred.writable()[record.connector] = deferred
+        return ACCEPTED
+
+    def _count(self, record: TaskCount) -> Outcome:
+        self._fenced_counts.writable()[record.connector] = record.tasks
+        self._pending_fencing.drop(record.connector)
+        return ACCEPTED
+
+    def _key(self, record: SessionKey) -> Outcome:
+        self._session_key = record
+        return self._told(Call("session key", record))
+
+    def _restart(self, record: RestartRequest) -> Outcome:
+        return self._told(Call("restart", record.connector, record))
+
+    def _logger(self, record: LoggerLevel) -> Outcome:
+        return self._told(Call("logger level", record.namespace, record.level))
+
     def _orphan(self, name: str) -> bool:
         return self.profile.commit_needs_config and name not in self._connectors.items
 
     def _discard(self, name: str) -> Outcome:
         """KAFKA-16838: a commit of a connector that is gone takes leftovers of it along."""
         self._forget_tasks(name)
+        self._changes(Aspect.TASKS, name)
         return ACCEPTED
 
     def _commit(self, record: TaskCommit) -> Outcome:
@@ -157,6 +175,7 @@ class ConfigFold:
         if self._orphan(name):
             return self._discard(name)
         deferred = self._deferred.items.get(name)
+        self._changes(Aspect.TASKS, name)
         if not deferred and self.profile.commit_needs_deferred:
             return Outcome(Kind.POISON, "commit with nothing deferred", NULL_POINTER)
         # Longer sets than the count are complete too, and are applied and kept whole.

@@ -1,7 +1,7 @@
 """The fold of the status topic. Kafka: `KafkaStatusBackingStore#read`."""
 
 from controlplane.core.codec.status import decode_status
-from controlplane.core.entry import Entry
+from controlplane.core.entry import Entry, Position
 from controlplane.core.evolve.outcome import ACCEPTED, Kind, Outcome, fate
 from controlplane.core.profiles import Profile
 from controlplane.core.records import (
@@ -14,14 +14,16 @@ from controlplane.core.records import (
     TaskStatus,
 )
 from controlplane.core.shared import CopyOnWrite
-from controlplane.core.state import StatusState
+from controlplane.core.state import Aspect, Changes, StatusState
 
 
 class StatusFold:
     """Working state of the status topic: changed in place by `apply`, published by `publish`."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, changed: Changes | None = None) -> None:
         self.profile = profile
+        self._changed: Changes = changed or CopyOnWrite()
+        self._at = Position("", 0, -1)
         self._connectors: CopyOnWrite[str, Status] = CopyOnWrite()
         self._tasks: CopyOnWrite[str, dict[int, Status]] = CopyOnWrite()
         self._topics: CopyOnWrite[str, dict[str, Activity]] = CopyOnWrite()
@@ -34,6 +36,7 @@ class StatusFold:
 
     def apply(self, entry: Entry) -> Outcome:
         """Fold one record; the last of a key wins, with one exception (`_stale`)."""
+        self._at = entry.position
         record = decode_status(entry.key, entry.value, self.profile)
         match record:
             case Invalid():
@@ -49,22 +52,29 @@ class StatusFold:
                 self._activity(name, topic, activity)
         return ACCEPTED
 
+    def _changes(self, name: str, aspect: Aspect, item: object = "") -> None:
+        self._changed.writable()[name, aspect, str(item)] = self._at
+
     def _connector(self, name: str, status: Status | None) -> None:
+        self._changes(name, Aspect.STATUS)
         if status is not None:
             self._connectors.writable()[name] = status
             return
         # Takes along all tasks seen so far. Their records lie in other partitions, so what "so far"
         # means depends on the order between partitions.
         self._connectors.drop(name)
-        self._tasks.drop(name)
+        for task in self._tasks.drop(name) or {}:
+            self._changes(name, Aspect.TASK_STATUS, task)
 
     def _task(self, name: str, task: int, status: Status | None) -> None:
         present = self._tasks.items.get(name, {})
         if status is None:
             rest = {id_: kept for id_, kept in present.items() if id_ != task}
             if rest != present:
+                self._changes(name, Aspect.TASK_STATUS, task)
                 self._tasks.writable()[name] = rest
         elif not self._stale(present.get(task), status):
+            self._changes(name, Aspect.TASK_STATUS, task)
             self._tasks.writable()[name] = {**present, task: status}
 
     def _stale(self, present: Status | None, status: Status) -> bool:
@@ -79,6 +89,7 @@ class StatusFold:
 
     def _activity(self, name: str, topic: str, activity: Activity | None) -> None:
         present = self._topics.items.get(name, {})
+        self._changes(name, Aspect.ACTIVE_TOPIC, topic)
         if activity is not None:
             self._topics.writable()[name] = {**present, topic: activity}
         elif topic in present:
