@@ -29,6 +29,7 @@ _VALUE = re.compile(
     rf"(?P<open>[\[{{])|{_STRING.replace('(', '(?P<string>', 1)}"
     r"|(?P<number>-?[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+)|(?P<literal>true|false|null)"
 )
+_LEADING_ZEROS = re.compile(r"^(-?)0+(?=[0-9])")
 _LITERALS: Final = {"true": True, "false": False, "null": None}
 _CLOSING: Final = {list: "]", dict: "}"}
 _AFTER_NUMBER: Final = " \t\r\n"
@@ -127,10 +128,10 @@ class _Reader:
             raise Undecodable(f"a name of more than {_MAX_NAME_BYTES} bytes")
 
     def _number(self, token: str) -> int | float:
-        digits = token.removeprefix("-")
-        if digits[0] == "0" and digits[1:2].isdigit() and not self._profile.json_leading_zeros:
+        token, padded = _LEADING_ZEROS.subn(r"\1", token)
+        if padded and not self._profile.json_leading_zeros:
             raise Undecodable("a number with leading zeros")
-        if digits.isdigit():
+        if token.removeprefix("-").isdigit():
             return integer(token, limited=self._profile.json_limits)
         return floating(token, self._profile)
 

@@ -10,8 +10,12 @@ _MAX_DIGITS: Final = 1000
 """StreamReadConstraints of Jackson 2.15: digits of one number token, those of exponents too."""
 
 _MAX_EXPONENT_DIGITS: Final = 10
-_MAX_SCALE: Final = 2**31
-"""java.math.BigDecimal: significant digits of an exponent, and bound of a scale."""
+_INTS: Final = range(-(2**31), 2**31)
+"""java.math.BigDecimal: significant digits of an exponent; what it and the scale may be."""
+
+_NASTY: Final = "2.2250738585072012e-308"
+_OF_NASTY: Final = 5e-324
+"""The number that sent old JDKs into a loop, and what Jackson puts in its place for a double."""
 
 _DIGITS_AT_ONCE: Final = 4000
 """CPython converts at most 4300 digits at a time (its guard against quadratic time)."""
@@ -40,8 +44,7 @@ def _fits_decimal(token: str) -> bool:
     if len(digits) > _MAX_EXPONENT_DIGITS:
         return False
     power = -int(digits) if exponent.startswith("-") else int(digits)
-    scale = len(mantissa.partition(".")[2]) - power
-    return -_MAX_SCALE <= scale < _MAX_SCALE
+    return power in _INTS and len(mantissa.partition(".")[2]) - power in _INTS
 
 
 _INFINITIES: Final = (float("inf"), float("-inf"))
@@ -56,6 +59,8 @@ _SURVIVORS: Final[dict[HugeExponent, tuple[float, ...]]] = {
 def floating(token: str, profile: Profile) -> float:
     """The double of a token with a fraction or an exponent. Raises Undecodable per profile."""
     _check_length(token, limited=profile.json_limits)
+    if token == _NASTY and profile.json_negative_zero:
+        return _OF_NASTY
     number = float(token)
     if number == 0 or number in _INFINITIES:
         return _extreme(token, number, profile)

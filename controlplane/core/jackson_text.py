@@ -98,6 +98,11 @@ _ESCAPE_OR_BYTES = re.compile(
     r"\\(?:u(....)|(.))"
     r"|([\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf7][\x80-\xbf]{3})|([\x80-\xff])"
 )
+_ESCAPED_SURROGATES = re.compile(
+    r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u[dD]([89abAB]..|[c-fC-F]..)|\\."
+)
+"""Escapes, one group matching where one is a surrogate without its partner beside it."""
+
 _LEAD_BITS = {2: 0x1F, 3: 0x0F, 4: 0x07}
 """Bits of the first byte of a UTF-8 sequence of so many bytes that belong to the character."""
 
@@ -135,6 +140,8 @@ class StringDecoder(NamedTuple):
                     pass  # not what Unicode calls UTF-8, but perhaps what Jackson does
         if not self.in_bytes:
             return joined(_ESCAPE.sub(_unescaped, body))
+        if self.is_name and not self.encoded_surrogates:
+            self._check_pairs(body)
         return joined(_ESCAPE_OR_BYTES.sub(self._character, body))
 
     def _character(self, found: re.Match[str]) -> str:
@@ -152,6 +159,11 @@ class StringDecoder(NamedTuple):
         if 0xD800 <= code <= 0xDFFF and not self.encoded_surrogates:
             raise Undecodable(f"surrogate U+{code:04X} encoded as UTF-8")
         return chr(code)
+
+    def _check_pairs(self, body: str) -> None:
+        """From Jackson 2.21 on, a name may not have half of a pair escaped; a string may."""
+        if any(escape[1] for escape in _ESCAPED_SURROGATES.finditer(body)):
+            raise Undecodable("a name with half of a surrogate pair")
 
     def _pair(self, code: int) -> str:
         """Two units of four bytes. Overlong ones make Jackson's sums overflow, each its own way."""
