@@ -1,0 +1,224 @@
+"""What no view can show: records on which a worker of a release chokes, or members disagree.
+
+A view shows what a worker knows once it has read its topics. Hazards tell whether it gets that far,
+what it loses on the way, and where the answer is a matter of luck.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum
+
+import msgspec
+
+from controlplane.core import views
+from controlplane.core.codec.config import decode_config
+from controlplane.core.codec.offsets import decode_partition, encode_partition
+from controlplane.core.codec.status import decode_status
+from controlplane.core.entry import Entry, Position
+from controlplane.core.evolve import Fold, Kind, Outcome
+from controlplane.core.order import in_order
+from controlplane.core.profiles import PROFILES, Profile
+from controlplane.core.records import ConnectorStatus, Invalid, TaskStatus
+from controlplane.core.state import Topics
+
+
+class Danger(Enum):
+    """Kinds of hazards, the worst first."""
+
+    STOPS_WORKER = "stops a worker"
+    """At start the worker exits, again and again; a running one is wedged or loses a batch."""
+    LOSES_BATCH = "loses the rest of a batch"
+    """Which records are lost depends on where the poll batch ends: members differ."""
+    READ_FAILS = "makes reads fail"
+    """Every request for the connector's tasks fails, those of rebalances too."""
+    OFFSETS_DISAGREE = "keeps members from agreeing"
+    """Config offsets of members can never agree: the group rebalances without end."""
+    PARTITION_ORDER = "depends on the order between partitions"
+    """Two workers that read the same log may see different things, for good."""
+    OFFSET_UNREACHABLE = "cannot be reached by its key"
+    """Reads show null, and a reset writes a tombstone under other bytes: the task goes on."""
+
+
+class Hazard(msgspec.Struct, frozen=True):
+    """One hazard, the record behind it, and what to expect."""
+
+    danger: Danger
+    position: Position
+    reason: str
+    connector: str = ""
+
+
+def hazards(
+    entries: Iterable[Entry],
+    profile: Profile,
+    *,
+    topics: Topics | None = None,
+    exactly_once: bool = False,
+) -> list[Hazard]:
+    """Every hazard of a log for a worker of this release, worst first, then by position.
+
+    `exactly_once` is as in `Fold`: the worker does not see aborted transactions.
+    """
+    log = _Log(in_order(entries), profile, topics or Topics(), exactly_once)
+    found = [hazard for look in _LOOKS for hazard in look(log)]
+    rank = list(Danger)
+    return sorted(found, key=lambda one: (rank.index(one.danger), one.position, one.reason))
+
+
+class _Log(msgspec.Struct, frozen=True):
+    """A log in order, and who reads it."""
+
+    entries: Sequence[Entry]
+    profile: Profile
+    topics: Topics
+    exactly_once: bool
+
+    def visible(self, topic: str) -> Iterator[Entry]:
+        """The records of a topic that this worker sees."""
+        blind = self.exactly_once
+        return (one for one in self.entries if one.topic == topic and not (blind and one.aborted))
+
+
+def _exceptions(log: _Log) -> Iterator[Hazard]:
+    """Records that throw."""
+    fold = Fold(log.profile, topics=log.topics, exactly_once=log.exactly_once)
+    for entry in log.entries:
+        outcome = fold.apply(entry)
+        if outcome.kind is Kind.POISON:
+            yield Hazard(Danger.STOPS_WORKER, entry.position, _poison(outcome, log.profile))
+        elif outcome.kind is Kind.LOSES_BATCH:
+            reason = f"{outcome.reason}: the rest of the poll batch is never read"
+            yield Hazard(Danger.LOSES_BATCH, entry.position, reason)
+    state = fold.snapshot()
+    for name in views.connectors(state):
+        try:
+            views.task_ids(state, name)
+        except views.ReadFailed as error:
+            key = f"commit-{name}".encode("utf-8", "surrogatepass")
+            place = state.causes[log.topics.config, key]
+            yield Hazard(Danger.READ_FAILS, place, f"negative task count ({error})", name)
+
+
+def _poison(outcome: Outcome, profile: Profile) -> str:
+    survives = profile.log_thread_survives
+    running = "loses the rest of its batch" if survives else "never reads on"
+    thrown = outcome.thrown
+    return f"{outcome.reason} ({thrown}): a worker exits at start, a running one {running}"
+
+
+def _offsets_disagree(log: _Log) -> Iterator[Hazard]:
+    """The last config records are read by some members and not by others."""
+    tail = [one for one in log.entries if one.topic == log.topics.config]
+    mine = _config_offset(tail, log.profile, exactly_once=log.exactly_once)
+    for exactly_once in (False, True):
+        behind: dict[int, list[str]] = defaultdict(list)
+        for other in PROFILES:
+            theirs = _config_offset(tail, other, exactly_once=exactly_once)
+            if theirs != mine:
+                behind[theirs].append(other.release)
+        for theirs, releases in sorted(behind.items()):
+            yield _disagreement(tail, mine, theirs, _members(releases, exactly_once=exactly_once))
+
+
+def _members(releases: list[str], *, exactly_once: bool) -> str:
+    span = releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
+    return f"{span} with exactly-once support" if exactly_once else span
+
+
+def _disagreement(tail: Sequence[Entry], mine: int, theirs: int, members: str) -> Hazard:
+    last = max(mine, theirs) - 1
+    position = next((one.position for one in tail if one.offset == last), tail[-1].position)
+    reason = (
+        f"this worker's config offset ends at {mine}, that of members of {members} at {theirs}: "
+        "the group rebalances until another record that all can read is appended"
+    )
+    return Hazard(Danger.OFFSETS_DISAGREE, position, reason)
+
+
+def _config_offset(tail: Sequence[Entry], profile: Profile, *, exactly_once: bool) -> int:
+    """Where a worker's config offset ends up: behind the last record that it can decode."""
+    for entry in reversed(tail):
+        if entry.aborted and exactly_once:
+            continue
+        record = decode_config(entry.key, entry.value, profile)
+        if not isinstance(record, Invalid) or record.advances:
+            return entry.offset + 1
+    return -1
+
+
+def _status_order(log: _Log) -> Iterator[Hazard]:
+    """A connector's status tombstone and its tasks' statuses lie in different partitions."""
+    removed: dict[str, list[Position]] = defaultdict(list)
+    tasks: dict[tuple[str, int], Position] = {}
+    for entry in log.visible(log.topics.status):
+        match decode_status(entry.key, entry.value, log.profile):
+            case ConnectorStatus(name, None):
+                removed[name].append(entry.position)
+            case TaskStatus(name, task, None):
+                tasks.pop((name, task), None)
+            case TaskStatus(name, task, _):
+                tasks[name, task] = entry.position
+    for (name, task), position in tasks.items():
+        rivals = [one for one in removed[name] if one.partition != position.partition]
+        if rivals:
+            where = f"{rivals[-1].partition}:{rivals[-1].offset}"
+            reason = f"task {task} is shown only if read after the tombstone at status@{where}"
+            yield Hazard(Danger.PARTITION_ORDER, position, reason, name)
+
+
+def _offset_order(log: _Log) -> Iterator[Hazard]:
+    """One offset key lies in several partitions: a foreign writer used another partitioner."""
+    last: dict[tuple[str, bytes | None], dict[int, Entry]] = defaultdict(dict)
+    for entry in _offset_entries(log):
+        last[entry.topic, entry.key][entry.partition] = entry
+    for rivals in last.values():
+        if len({one.value for one in rivals.values()}) > 1:
+            entry = list(rivals.values())[-1]
+            parts = ", ".join(str(partition) for partition in sorted(rivals))
+            reason = f"its key lies in partitions {parts}, with different values"
+            yield Hazard(Danger.PARTITION_ORDER, entry.position, reason, _owner(entry, log.profile))
+
+
+def _config_partitions(log: _Log) -> Iterator[Hazard]:
+    """A config topic must have one partition."""
+    strays = [one for one in log.visible(log.topics.config) if one.partition]
+    if strays:
+        reason = "the config topic has several partitions; releases from 2.5.1 refuse to start"
+        yield Hazard(Danger.PARTITION_ORDER, strays[0].position, reason)
+
+
+def _unreachable(log: _Log) -> Iterator[Hazard]:
+    """Offsets whose key is re-serialised into other bytes than the log has."""
+    if not log.profile.offset_partitions or log.profile.offsets_by_log_key:
+        return
+    last = {(one.topic, one.key): one for one in _offset_entries(log)}
+    for entry in last.values():
+        subject = decode_partition(entry.key, log.profile)
+        if entry.value is None or isinstance(subject, Invalid):
+            continue
+        looked_up = encode_partition(subject.connector, subject.partition)
+        if looked_up != entry.key:
+            text = looked_up.decode("utf-8", "replace")
+            reason = f"the worker looks it up, and would reset it, as {text}"
+            yield Hazard(Danger.OFFSET_UNREACHABLE, entry.position, reason, subject.connector)
+
+
+def _offset_entries(log: _Log) -> Iterator[Entry]:
+    others = (log.topics.config, log.topics.status, log.topics.commands)
+    blind = log.exactly_once
+    return (one for one in log.entries if one.topic not in others and not (blind and one.aborted))
+
+
+def _owner(entry: Entry, profile: Profile) -> str:
+    subject = decode_partition(entry.key, profile)
+    return "" if isinstance(subject, Invalid) else subject.connector
+
+
+_LOOKS: tuple[Callable[[_Log], Iterator[Hazard]], ...] = (
+    _exceptions,
+    _offsets_disagree,
+    _status_order,
+    _offset_order,
+    _config_partitions,
+    _unreachable,
+)
