@@ -1,0 +1,74 @@
+# Everything that people and CI do here; `make` lists it.
+# On a fresh Debian or Ubuntu with Python 3.11 or newer, `make run` and `make test` need nothing first.
+
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+ARGS :=
+DIALECT := kip
+PORT := 8083
+HISTORY := tests/histories/life-3.9.log.jsonl
+DEMO := .cache/$(basename $(basename $(notdir $(HISTORY)))).db
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup run test prove check lint types format scenarios scenarios-rewrite bench oracle lock clean
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Make .venv/ from requirements.lock (the others do it by themselves)
+
+$(READY): requirements.lock pyproject.toml tools/setup
+	@tools/setup $(VENV)
+	@touch $@
+
+run: $(READY) ## Serve a recorded cluster on 127.0.0.1:8083 (PORT=, DIALECT=3.9, HISTORY=FILE)
+	@mkdir -p $(dir $(DEMO))
+	@test -e $(DEMO) || $(BIN)/controlplane import $(HISTORY) $(DEMO) || { rm -f $(DEMO)*; exit 1; }
+	@$(BIN)/controlplane serve $(DEMO) --port $(PORT) --dialect $(DIALECT) $(ARGS)
+
+test: $(READY) ## Run every test (ARGS="-k fold"); installs a JDK and Maven if it may (NO_SYSTEM=1: never)
+	@tools/java
+	$(BIN)/pytest $(ARGS)
+
+prove: $(READY) ## Run every test with full counts: hours
+	@tools/java
+	PROVE=1 $(BIN)/pytest $(ARGS)
+
+check: lint types ## Lint, types, and the house rules
+	$(BIN)/pytest tests/test_tidy.py
+
+lint: $(READY) ## Check style and formatting
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(READY) ## Check types, strictly
+	$(BIN)/mypy
+
+format: $(READY) ## Put the code into its format
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+scenarios: $(READY) ## Run the scenarios
+	$(BIN)/pytest scenarios $(ARGS)
+
+scenarios-rewrite: $(READY) ## Write what scenarios print now into them; then read `git diff`
+	$(BIN)/controlplane scenario run --rewrite $$(find scenarios -name '*.scenario' | sort)
+
+bench: $(READY) ## Measure folding and starting, beside others
+	@tools/java
+	$(BIN)/python -m benchmarks.fold
+	$(BIN)/python -m benchmarks.boot
+
+oracle: $(READY) ## Compare the fold with Kafka's own classes
+	@tools/java
+	$(BIN)/pytest tests/oracle $(ARGS)
+
+lock: $(READY) ## Write requirements.lock anew, with today's versions
+	$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --upgrade \
+	  --no-emit-index-url --quiet --custom-compile-command "make lock" --output-file requirements.lock
+
+clean: ## Remove what was made here: environment, caches, the database of `make run`
+	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

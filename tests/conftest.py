@@ -1,0 +1,126 @@
+"""What every run shares: hypothesis profiles, and an honest account of what was not run.
+
+A test that needs something which is not here is skipped, and one sentence at the end counts such
+tests by what they lack. Where `CI` is set, a skipped test fails the run: a proof that was not made
+must not look like one that was. Only files that stay outside of the repository may be missing.
+"""
+
+import os
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared"
+OLDEST_JDK = 17
+"""Kafka 4 runs on nothing older."""
+
+CI = os.environ.get("CI", "") not in {"", "0", "false"}
+PROVE = os.environ.get("PROVE", "") not in {"", "0", "false"}
+
+
+def _profiles() -> None:
+    """Register the hypothesis profiles and load the one that fits (HYPOTHESIS_PROFILE overrules).
+
+    `dev` draws anew each time, so that every run at a desk is also a search. `ci` draws the same
+    examples each time, so that a change is judged by itself. `prove` searches for long. None has a
+    deadline: the machines are shared, and slowness is no failure.
+    """
+    common = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("dev", common, max_examples=100)
+    settings.register_profile("ci", common, max_examples=200, derandomize=True, database=None)
+    settings.register_profile("prove", common, max_examples=10_000)
+    wanted = "prove" if PROVE else "ci" if CI else "dev"
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", wanted))
+
+
+_profiles()
+
+
+@cache
+def _java_is_missing() -> bool:
+    """Whether there is no JDK of the oldest release we use or newer, or no Maven."""
+    if not (shutil.which("javac") and shutil.which("mvn")):
+        return True
+    # `javac 17.0.9`; before 9 it was `javac 1.8.0`, on the other stream.
+    answer = subprocess.run(["javac", "-version"], capture_output=True, text=True, check=False)
+    release = answer.stdout.removeprefix("javac ").split(".")[0].strip()
+    return not release.isdigit() or int(release) < OLDEST_JDK
+
+
+JAVA = (f"a JDK ({OLDEST_JDK} or newer) and Maven", _java_is_missing)
+NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
+    "java": JAVA,
+    "broker": JAVA,
+    "shared": ("the folder ../shared", lambda: not SHARED.is_dir()),
+}
+"""Per marker: what it needs, and whether that is missing."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out long proofs unless they are asked for; skip what cannot run here."""
+    if not PROVE:
+        long = [item for item in items if item.get_closest_marker("prove")]
+        items[:] = [item for item in items if not item.get_closest_marker("prove")]
+        config.hook.pytest_deselected(items=long)
+    for item in items:
+        for marker, (what, is_missing) in NEEDS.items():
+            if item.get_closest_marker(marker) and is_missing():
+                item.add_marker(pytest.mark.skip(reason=f"needs {what}"))
+                break
+
+
+def _skipped(config: pytest.Config) -> list[pytest.TestReport]:
+    """Reports of all tests that were skipped so far."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    return list(reporter.stats.get("skipped", [])) if reporter else []
+
+
+def _reason(report: pytest.TestReport) -> str:
+    """Why a test was skipped, as the test said it."""
+    where_why = report.longrepr
+    return where_why[2].removeprefix("Skipped: ") if isinstance(where_why, tuple) else "no reason"
+
+
+def _fails_ci(report: pytest.TestReport) -> bool:
+    """Whether this skip may not happen in CI."""
+    return "shared" not in report.keywords or SHARED.is_dir()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In CI a skipped test fails the run."""
+    skipped = _skipped(session.config)
+    if CI and session.exitstatus == pytest.ExitCode.OK and any(map(_fails_ci, skipped)):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say in one sentence what was skipped, and what follows from it."""
+    skipped = _skipped(config)
+    if not skipped:
+        return
+    counts = Counter(map(_reason, skipped)).most_common()
+    parts = ", ".join(f"{count} ({reason})" for reason, count in counts)
+    verdict = " CI is set: that is a failure." if CI and any(map(_fails_ci, skipped)) else ""
+    noun = "test was" if len(skipped) == 1 else "tests were"
+    terminalreporter.write_line(f"{len(skipped)} {noun} skipped: {parts}.{verdict}", yellow=True)
+
+
+@pytest.fixture(scope="session")
+def histories() -> Path:
+    """The folder of recorded clusters."""
+    return ROOT / "tests" / "histories"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of files that stay outside of the repository; mark such a test `shared`."""
+    return SHARED

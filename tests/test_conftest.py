@@ -1,0 +1,67 @@
+"""The account of skipped tests is honest: each test runs pytest on a tiny project of its own."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFTEST = Path(__file__).with_name("conftest.py")
+CONFIG = "[pytest]\nmarkers =\n  java: x\n  shared: x\n  prove: x\n"
+
+
+def run_pytest(folder: Path, marker: str, **environment: str) -> tuple[int, str]:
+    """Run one test that bears `marker`, and one without; answer the exit code and the output."""
+    tests = folder / "project" / "tests"
+    tests.mkdir(parents=True)
+    shutil.copy(CONFTEST, tests)
+    (tests.parent / "pytest.ini").write_text(CONFIG)
+    body = f"import pytest\ndef test_a(): pass\n@pytest.mark.{marker}\ndef test_b(): pass\n"
+    (tests / "test_case.py").write_text(body)
+    inherited = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/test_case.py"]
+    done = subprocess.run(
+        command,
+        cwd=tests.parent,
+        env={**inherited, "PATH": str(folder), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_what_is_missing_is_counted_in_a_sentence(tmp_path: Path) -> None:
+    """Without a JDK on the path a Java test is skipped, and that is said; the run is green."""
+    code, output = run_pytest(tmp_path, "java")
+    assert code == 0
+    assert "1 test was skipped: 1 (needs a JDK (17 or newer) and Maven)." in output
+    assert "1 passed, 1 skipped" in output
+
+
+def test_a_skip_fails_ci(tmp_path: Path) -> None:
+    """The same run with CI=true is red, and says why."""
+    code, output = run_pytest(tmp_path, "java", CI="true")
+    assert code == 1
+    assert "CI is set: that is a failure." in output
+
+
+def test_files_outside_of_the_repository_may_be_missing_in_ci(tmp_path: Path) -> None:
+    """A clone without ../shared is whole: CI stays green."""
+    code, output = run_pytest(tmp_path, "shared", CI="true")
+    assert code == 0
+    assert "1 test was skipped: 1 (needs the folder ../shared)." in output
+
+
+@pytest.mark.parametrize(
+    ("environment", "closing"), [({}, "1 passed, 1 deselected"), ({"PROVE": "1"}, "2 passed")]
+)
+def test_long_proofs_run_when_asked_for(
+    tmp_path: Path, environment: dict[str, str], closing: str
+) -> None:
+    """A test marked `prove` is left out unless PROVE=1."""
+    code, output = run_pytest(tmp_path, "prove", **environment)
+    assert code == 0
+    assert closing in output
