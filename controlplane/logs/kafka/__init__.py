@@ -1,0 +1,1 @@
+"""Logs of a live Kafka cluster: the only place that knows a Kafka client."""

@@ -1,0 +1,182 @@
+"""Connections to the brokers of one cluster, and who leads what."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from aiokafka.conn import AIOKafkaConnection, create_conn
+from aiokafka.errors import KafkaError
+
+from controlplane.logs.kafka import wire
+from controlplane.logs.kafka.errors import connection_error, topic_error
+from controlplane.logs.kafka.limits import Limits
+from controlplane.logs.kafka.tls import tls_context
+from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
+from controlplane.security import KafkaSecurity
+
+# What it logs as errors also arrives as exceptions, and those are told to people once.
+logging.getLogger("aiokafka").addHandler(logging.NullHandler())
+
+CLIENT_ID = "controlplane"
+DEFAULT_PORT = 9092
+
+_UNKNOWN_TOPIC, _NO_LEADER = 3, 5
+_FAILURES = (KafkaError, OSError, TimeoutError, NotImplementedError, ValueError)
+"""What aiokafka raises where a connection, a log-in or an answer fails."""
+
+Address = tuple[str, int]
+
+
+def addresses(bootstrap: str) -> tuple[Address, ...]:
+    """`host:port,host:port` as pairs; a port that is missing is 9092.
+
+    Raises:
+        LogNotUsable: not such a list.
+    """
+    found = tuple(_address(part.strip()) for part in bootstrap.split(",") if part.strip())
+    if not found:
+        raise LogNotUsable("no broker is named: give host:port")
+    return found
+
+
+def _address(text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, port = text, str(DEFAULT_PORT)
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise LogNotUsable(f"{text!r} is no address of a broker: give host:port")
+    return host.strip("[]"), int(port)
+
+
+class Cluster:
+    """Brokers, reached through one connection each. Every failure comes as a `LogError`.
+
+    Requests of one connection are answered in order, so whoever waits long (a fetch) has a
+    `Cluster` of its own: see `twin`.
+    """
+
+    def __init__(
+        self, bootstrap: tuple[Address, ...], security: KafkaSecurity, limits: Limits
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._security = security
+        self._limits = limits
+        self._tls = tls_context(security.tls) if security.tls else None
+        self._connections: dict[Address, AIOKafkaConnection] = {}
+        self._opening: dict[Address, asyncio.Lock] = {}
+        self._brokers: dict[int, Address] = {}
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def twin(self) -> "Cluster":
+        """The same cluster through other connections."""
+        return Cluster(self._bootstrap, self._security, self._limits)
+
+    async def layout(self, topics: Iterable[str] | None) -> wire.Layout:
+        """Brokers, and leaders of these topics (None: of all topics)."""
+        found = wire.layout(await self.ask(wire.metadata_request(topics)))
+        self._brokers = {**found.brokers}
+        return found
+
+    async def leaders(self, topics: Iterable[str]) -> wire.Layout:
+        """As `layout`, for topics that must all be there with a leader for each partition."""
+        wanted = list(topics)
+        found = await self.layout(wanted)
+        for topic in wanted:
+            if topic not in found.leaders:
+                raise topic_error(topic, found.errors.get(topic, _UNKNOWN_TOPIC))
+            if not all(leader in found.brokers for leader in found.leaders[topic].values()):
+                raise topic_error(topic, _NO_LEADER)
+        return found
+
+    async def ask(self, request: Any) -> Any:
+        """The answer of any broker: those connected are asked first, then those known."""
+        known = dict.fromkeys((*self._connections, *self._bootstrap, *self._brokers.values()))
+        trouble: LogError = LogUnavailable("no broker is known")
+        for address in known:
+            try:
+                return await self._send(address, request)
+            except LogUnavailable as failure:
+                trouble = failure
+        raise trouble
+
+    async def send(self, broker: int, request: Any) -> Any:
+        """The answer of one broker, by its id.
+
+        Raises:
+            LogUnavailable: it cannot be reached, or closed the connection.
+            LogNotUsable: it refuses us.
+        """
+        return await self._send(self._brokers[broker], request)
+
+    async def close(self) -> None:
+        """Close every connection; nothing can be asked any more."""
+        self._closed = True
+        closing = [connection.close() for connection in self._connections.values()]
+        self._connections.clear()
+        if closing:
+            await asyncio.wait(closing, timeout=self._limits.connect_timeout_ms / 1000)
+
+    async def _send(self, address: Address, request: Any) -> Any:
+        """The answer of one broker. A connection that was idle may have been dropped: try anew."""
+        reused = address in self._connections
+        try:
+            return await self._send_once(address, request)
+        except LogUnavailable:
+            if not reused:
+                raise
+        return await self._send_once(address, request)
+
+    async def _send_once(self, address: Address, request: Any) -> Any:
+        try:
+            connection = await self._connection(address)
+            return await connection.send(request)
+        except _FAILURES as failure:
+            self._forget(address)
+            raise connection_error(_shown(address), failure) from failure
+
+    async def _connection(self, address: Address) -> AIOKafkaConnection:
+        async with self._opening.setdefault(address, asyncio.Lock()):
+            if self._closed:
+                raise LogNotUsable("this reader of a cluster is closed: open another")
+            connection = self._connections.get(address)
+            if connection is None or not connection.connected():
+                self._connections.pop(address, None)
+                connection = self._connections[address] = await self._open(address)
+            return connection
+
+    async def _open(self, address: Address) -> AIOKafkaConnection:
+        async with asyncio.timeout(self._limits.connect_timeout_ms / 1000):
+            return await create_conn(
+                *address,
+                client_id=CLIENT_ID,
+                request_timeout_ms=self._limits.request_timeout_ms,
+                security_protocol=self._security.protocol,
+                ssl_context=self._tls,
+                **_login(self._security),
+            )
+
+    def _forget(self, address: Address) -> None:
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+
+def _shown(address: Address) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _login(security: KafkaSecurity) -> dict[str, str]:
+    if security.sasl is None:
+        return {}
+    return {
+        "sasl_mechanism": security.sasl.mechanism,
+        "sasl_plain_username": security.sasl.username,
+        "sasl_plain_password": security.sasl.password.reveal(),
+    }

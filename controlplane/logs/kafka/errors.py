@@ -1,0 +1,131 @@
+"""What brokers and sockets answer, as the errors of the log contract: a sentence for each."""
+
+import socket
+import ssl
+from collections.abc import Callable
+from typing import NamedTuple
+
+from aiokafka.errors import (
+    BrokerResponseError,
+    CorrelationIdError,
+    IncompatibleBrokerVersion,
+    KafkaConnectionError,
+)
+
+from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
+
+OFFSET_OUT_OF_RANGE = 1
+
+RETRIABLE = frozenset({5, 6, 7, 8, 9, 13, 56, 72, 74, 75, 76, 78, 100, 103})
+"""Codes that pass by themselves: no leader, another leader, time-out, broker or disk coming up."""
+
+
+class _Meaning(NamedTuple):
+    """What an error code means for a topic: the kind of error, and the rest of the sentence."""
+
+    kind: type[LogError]
+    words: str
+
+
+_MEANINGS = {
+    OFFSET_OUT_OF_RANGE: _Meaning(
+        LogNotUsable,
+        "no longer has the record to be read next: it was deleted, or the topic was made anew; "
+        "read it again from its start",
+    ),
+    2: _Meaning(LogNotUsable, "holds a record batch that its broker finds damaged: check its disk"),
+    3: _Meaning(LogNotUsable, "does not exist: check its name"),
+    17: _Meaning(LogNotUsable, "has a name that no topic can have: check it"),
+    29: _Meaning(LogNotUsable, "may not be read: allow this user READ and DESCRIBE on it"),
+}
+"""By Kafka error code."""
+
+
+def topic_error(topic: str, code: int) -> LogError:
+    """The error that a broker's code for a topic or one of its partitions means."""
+    if code in RETRIABLE:
+        return LogUnavailable(f"topic {topic} has no leader that answers just now: try again")
+    unknown = _Meaning(LogNotUsable, f"cannot be read: its broker answers with error code {code}")
+    kind, words = _MEANINGS.get(code, unknown)
+    return kind(f"topic {topic} {words}")
+
+
+def connection_error(broker: str, failure: BaseException) -> LogError:
+    """The error that a failed connection, log-in or request means; `broker` is `host:port`."""
+    if isinstance(failure, LogError):
+        return failure
+    for kind, sentence in _TROUBLES:
+        if isinstance(failure, kind):
+            return sentence(broker, failure)
+    return LogUnavailable(f"broker {broker} cannot be reached ({type(failure).__name__})")
+
+
+def _unresolved(broker: str, _: BaseException) -> LogError:
+    return LogUnavailable(f"the name of broker {broker} does not resolve: check the address")
+
+
+def _refused(broker: str, _: BaseException) -> LogError:
+    return LogUnavailable(
+        f"no broker listens at {broker} (connection refused): check address and broker"
+    )
+
+
+def _too_late(broker: str, _: BaseException) -> LogError:
+    return LogUnavailable(
+        f"broker {broker} does not answer in time: check the address and security.protocol"
+    )
+
+
+def _untrusted(broker: str, failure: BaseException) -> LogError:
+    why = getattr(failure, "verify_message", "not trusted")
+    return LogNotUsable(
+        f"the certificate of broker {broker} is refused ({why}): check the trust store"
+    )
+
+
+def _no_tls(broker: str, failure: BaseException) -> LogError:
+    why = getattr(failure, "reason", None) or "no TLS"
+    return LogUnavailable(f"TLS with broker {broker} failed ({why}): check security.protocol")
+
+
+def _closed(broker: str, _: BaseException) -> LogError:
+    return LogUnavailable(
+        f"broker {broker} closed the connection: it is stopping, is no Kafka broker, or wants "
+        "another security.protocol"
+    )
+
+
+def _too_old(broker: str, _: BaseException) -> LogError:
+    return LogNotUsable(f"broker {broker} is too old, or too new, to be read: use Kafka 0.11 to 4")
+
+
+_LOGIN = {
+    33: "does not offer the SASL mechanism asked for: check sasl.mechanism",
+    34: "wants another way of logging in: check security.protocol",
+    58: "refuses the name or the password: check them",
+}
+"""By Kafka error code."""
+
+
+def _answered(broker: str, failure: BaseException) -> LogError:
+    code = getattr(failure, "errno", -1)
+    words = _LOGIN.get(code)
+    if words is not None:
+        return LogNotUsable(f"broker {broker} {words}")
+    kind = LogUnavailable if code in RETRIABLE else LogNotUsable
+    return kind(f"broker {broker} answers with error code {code}")
+
+
+_TROUBLES: tuple[
+    tuple[type[BaseException] | tuple[type[BaseException], ...], Callable[..., LogError]], ...
+] = (
+    (socket.gaierror, _unresolved),
+    (ConnectionRefusedError, _refused),
+    (TimeoutError, _too_late),
+    (ssl.SSLCertVerificationError, _untrusted),
+    (ssl.SSLError, _no_tls),
+    (BrokerResponseError, _answered),
+    ((IncompatibleBrokerVersion, NotImplementedError), _too_old),
+    ((KafkaConnectionError, CorrelationIdError, ConnectionError), _closed),
+)
+"""First match wins. What is not listed is a broker that cannot be reached for another reason."""
