@@ -1,0 +1,47 @@
+"""Throw-away certificates, made with openssl: an authority, and whoever it vouches for."""
+
+import subprocess
+from functools import cached_property
+from pathlib import Path
+
+DAYS = "2"
+
+
+class Certificates:
+    """Certificates of one authority, below a directory. Made when first asked for."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    @cached_property
+    def authority(self) -> Path:
+        """The authority's certificate, PEM."""
+        self._openssl(
+            *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", DAYS),
+            *("-subj", "/CN=authority", "-keyout", "authority.key", "-out", "authority.pem"),
+        )
+        return self._directory / "authority.pem"
+
+    def identity(self, name: str, password: str | None = None) -> Path:
+        """PEM with the private key of `name` (for 127.0.0.1) and its certificate chain."""
+        authority = str(self.authority)
+        self._openssl(
+            *("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"),
+            *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{name}.key"),
+            *("-out", f"{name}.csr"),
+        )
+        self._openssl(
+            *("x509", "-req", "-in", f"{name}.csr", "-CA", authority, "-CAkey", "authority.key"),
+            *("-CAcreateserial", "-days", DAYS, "-copy_extensions", "copy", "-out", f"{name}.crt"),
+        )
+        hidden = ("-passout", f"pass:{password}") if password else ("-nocrypt",)
+        self._openssl("pkcs8", "-topk8", *hidden, "-in", f"{name}.key", "-out", f"{name}.pk8")
+        identity = self._directory / f"{name}.pem"
+        parts = (f"{name}.pk8", f"{name}.crt", "authority.pem")
+        identity.write_text("".join((self._directory / part).read_text() for part in parts))
+        return identity
+
+    def _openssl(self, *arguments: str) -> None:
+        subprocess.run(
+            ["openssl", *arguments], cwd=self._directory, check=True, capture_output=True
+        )

@@ -1,0 +1,120 @@
+"""A Java program in a process of its own: started, watched, stopped, killed."""
+
+import asyncio
+import signal
+import socket
+import subprocess
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from tests.jars import java
+
+READY_TIMEOUT_S = 90
+"""A broker is up in 3 to 6 s on two free cores; after `kill -9` it recovers its logs for 20 s."""
+
+STOP_TIMEOUT_S = 20
+"""What has not stopped by then is killed."""
+
+POLL_S = 0.1
+"""How often a starting program is asked whether it is ready: it gives no sign by itself."""
+
+PRINTED_LINES = 40
+JVM = ("-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+SMALL_HEAP = ("-Xmx384m",)
+
+
+class NotReady(RuntimeError):
+    """A program ended, or was not ready in time; the message holds the last lines it printed."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback on which nobody listens now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(listening.getsockname()[1]) for listening in sockets]
+    for listening in sockets:
+        listening.close()
+    return ports
+
+
+class JavaProgram:
+    """A main class with its arguments. What it prints goes to `<name>.log` in its directory."""
+
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        path: str,
+        *arguments: str,
+        heap: tuple[str, ...] = SMALL_HEAP,
+    ) -> None:
+        self._name = name
+        self._directory = directory
+        self._command = [str(java()), *JVM, *heap, "-cp", path, *arguments]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def printed(self) -> str:
+        """The last lines it printed, under its name."""
+        lines = self._log.read_text(errors="replace").splitlines()
+        return "\n".join([f"--- {self._name}", *lines[-PRINTED_LINES:]])
+
+    @property
+    def _log(self) -> Path:
+        return self._directory / f"{self._name}.log"
+
+    def start(self) -> None:
+        """Start it and return at once."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self._directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    async def ready(self, asked: Callable[[], Awaitable[bool]]) -> None:
+        """Ask until the answer is True.
+
+        Raises:
+            NotReady: it ended first, or took too long.
+        """
+        try:
+            async with asyncio.timeout(READY_TIMEOUT_S):
+                while self.alive and not await asked():
+                    await asyncio.to_thread(self._ends_within, POLL_S)
+        except TimeoutError:
+            raise NotReady(f"not ready in {READY_TIMEOUT_S} s\n{self.printed}") from None
+        if not self.alive:
+            raise NotReady(f"ended while starting\n{self.printed}")
+
+    def _ends_within(self, timeout_s: float) -> None:
+        assert self._process is not None
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout_s)
+
+    async def run(self) -> None:
+        """Start it and wait for its end, which must be a good one."""
+        self.start()
+        assert self._process is not None
+        if await asyncio.to_thread(self._process.wait):
+            raise NotReady(f"failed\n{self.printed}")
+
+    async def end(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Send a signal and wait for the end."""
+        process = self._process
+        if process is None or process.poll() is not None:
+            return
+        process.send_signal(how)
+        try:
+            await asyncio.to_thread(process.wait, STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            await asyncio.to_thread(process.wait)

@@ -1,0 +1,268 @@
+"""Real Kafka for tests: KRaft brokers and Connect workers of any release, on loopback."""
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.log import LogError
+from tests.jars import classpath
+from tests.kafka.certificates import Certificates
+from tests.kafka.process import JavaProgram, free_ports
+
+CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+USERS = {"alice": "alice-secret", "bob": "bob-secret"}
+"""Names and passwords. Alice may do everything, Bob nothing."""
+
+LOGGING = "org.slf4j:slf4j-simple:1.7.36"
+QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+
+Settings = Mapping[str, object]
+
+BROKER: Settings = {
+    "process.roles": "broker,controller",
+    "node.id": 1,
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "offsets.topic.replication.factor": 1,
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "transaction.state.log.num.partitions": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    "log.cleaner.backoff.ms": 200,
+    "log.cleaner.dedupe.buffer.size": 8 << 20,
+    "log.initial.task.delay.ms": 0,
+    "num.network.threads": 2,
+    "num.io.threads": 2,
+}
+"""One node that is quick to start, small, and compacts soon."""
+
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+class Broker:
+    """A cluster of one broker. Used with `async with`: up inside, gone behind.
+
+    `listeners` are security protocols, each with a port of its own; `PLAINTEXT` is always there.
+    """
+
+    def __init__(
+        self, release: str, directory: Path, *, listeners: tuple[str, ...] = (), **settings: object
+    ) -> None:
+        self.release = release
+        self.directory = directory / f"broker-{release}"
+        self.directory.mkdir(parents=True)
+        protocols = ("PLAINTEXT", *listeners)
+        *ports, controller = free_ports(len(protocols) + 1)
+        self.ports = dict(zip(protocols, ports, strict=True))
+        self.certificates = Certificates(self.directory)
+        self._config = self.directory / "server.properties"
+        _write(self._config, self._settings(controller), _dotted(settings))
+        self._path = classpath(
+            f"org.apache.kafka:kafka_2.13:{release}",
+            f"org.apache.kafka:kafka-tools:{release}",
+            LOGGING,
+            silent=False,
+        )
+        self._server = self._program("broker", "kafka.Kafka", str(self._config))
+
+    @property
+    def bootstrap(self) -> str:
+        """Address of the plain listener."""
+        return self.address("PLAINTEXT")
+
+    def address(self, protocol: str) -> str:
+        """Address of the listener with a security protocol."""
+        return f"127.0.0.1:{self.ports[protocol]}"
+
+    @property
+    def printed(self) -> str:
+        """The end of the broker's log."""
+        return self._server.printed
+
+    async def start(self) -> None:
+        """Start the broker again, on the same files, and wait until it answers."""
+        self._server.start()
+        await self._server.ready(self._answers)
+
+    async def stop(self) -> None:
+        """Let it stop in good order."""
+        await self._server.end()
+
+    async def kill9(self) -> None:
+        """End it as a crash does."""
+        await self._server.end(signal.SIGKILL)
+
+    async def __aenter__(self) -> Self:
+        scram = [f"--add-scram={line}" for line in self._scram_users()]
+        tool = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._config))
+        await self._program("format", *tool, *scram).run()
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._server.end(signal.SIGKILL)
+
+    def _program(self, name: str, *arguments: str) -> JavaProgram:
+        return JavaProgram(name, self.directory, self._path, QUIET, *arguments)
+
+    async def _answers(self) -> bool:
+        try:
+            reader = await KafkaReader.open(self.bootstrap)
+        except LogError:
+            return False
+        await reader.close()
+        return True
+
+    def _scram_users(self) -> list[str]:
+        return [
+            f"{mechanism}=[name={name},password={password}]"
+            for mechanism in SCRAM_MECHANISMS
+            for name, password in USERS.items()
+            if len(self.ports) > 1
+        ]
+
+    def _settings(self, controller: int) -> dict[str, object]:
+        advertised = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
+        settings = {
+            **BROKER,
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "listeners": f"{advertised},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": advertised,
+            "listener.security.protocol.map": ",".join(
+                ["CONTROLLER:PLAINTEXT", *(f"{name}:{name}" for name in self.ports)]
+            ),
+            "log.dirs": self.directory / "logs",
+        }
+        return settings | (self._security() if len(self.ports) > 1 else {})
+
+    def _security(self) -> dict[str, object]:
+        users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
+        settings: dict[str, object] = {
+            "sasl.enabled.mechanisms": ",".join(("PLAIN", *SCRAM_MECHANISMS)),
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": self.certificates.identity("broker"),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": self.certificates.authority,
+            "listener.name.ssl.ssl.client.auth": "requested",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS;User:alice;User:CN=alice",
+        }
+        for protocol in self.ports:
+            if protocol.startswith("SASL"):
+                listener = f"listener.name.{protocol.lower()}"
+                settings[f"{listener}.plain.sasl.jaas.config"] = f"{_PLAIN} {users};"
+                for mechanism in SCRAM_MECHANISMS:
+                    settings[f"{listener}.{mechanism.lower()}.sasl.jaas.config"] = _SCRAM
+        return settings
+
+
+WORKER: Settings = {
+    "group.id": "connect-cluster",
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "config.storage.topic": "connect-configs",
+    "offset.storage.topic": "connect-offsets",
+    "status.storage.topic": "connect-status",
+    "config.storage.replication.factor": 1,
+    "offset.storage.replication.factor": 1,
+    "status.storage.replication.factor": 1,
+    "offset.storage.partitions": 5,
+    "status.storage.partitions": 3,
+    "offset.flush.interval.ms": 1000,
+    "scheduled.rebalance.max.delay.ms": 0,
+}
+"""A worker whose changes show soon."""
+
+
+class Worker:
+    """A Connect worker. Used with `async with`: it answers inside, is gone behind.
+
+    A setting's name is written with `__` for a dot: `Worker(…, offset__storage__partitions=25)`.
+    """
+
+    def __init__(
+        self,
+        release: str,
+        broker: Broker,
+        *,
+        heap: tuple[str, ...] = ("-Xmx384m",),
+        **settings: Any,
+    ) -> None:
+        self.release = release
+        self.directory = broker.directory / f"worker-{release}-{free_ports(1)[0]}"
+        self.directory.mkdir()
+        (port,) = free_ports(1)
+        self.url = f"http://127.0.0.1:{port}"
+        self.config = self.directory / "worker.properties"
+        own = {"bootstrap.servers": broker.bootstrap, "listeners": self.url}
+        _write(self.config, WORKER, own, _dotted(settings))
+        artifacts = [f"org.apache.kafka:connect-{part}:{release}" for part in _PARTS]
+        path = classpath(*artifacts, LOGGING, silent=False)
+        main = "org.apache.kafka.connect.cli.ConnectDistributed"
+        self._program = JavaProgram(
+            "worker", self.directory, path, QUIET, main, str(self.config), heap=heap
+        )
+        self.rest = httpx.AsyncClient(base_url=self.url, timeout=30)
+
+    @property
+    def printed(self) -> str:
+        """The end of the worker's log."""
+        return self._program.printed
+
+    async def start(self) -> None:
+        """Start it, again if it has ended, and wait until it answers for its connectors."""
+        self._program.start()
+        await self._program.ready(self._answers)
+
+    async def stop(self) -> None:
+        """Let it stop in good order."""
+        await self._program.end()
+
+    async def kill9(self) -> None:
+        """End it as a crash does."""
+        await self._program.end(signal.SIGKILL)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.rest.aclose()
+        await self._program.end(signal.SIGKILL)
+
+    async def _answers(self) -> bool:
+        try:
+            return (await self.rest.get("/connectors")).status_code == httpx.codes.OK
+        except httpx.TransportError:
+            return False
+
+
+_PARTS = ("runtime", "file", "json")
+
+
+def _dotted(settings: Settings) -> dict[str, object]:
+    return {name.replace("__", "."): value for name, value in settings.items()}
+
+
+def _write(file: Path, *settings: Settings) -> None:
+    """A `.properties` file of all these settings; later ones win."""
+    merged = {key: value for some in settings for key, value in some.items()}
+    file.write_text("".join(f"{key}={value}\n" for key, value in merged.items()), "ascii")
