@@ -1,0 +1,42 @@
+"""A log as the oracle is asked about it, and how it travels to Kafka's classes."""
+
+import struct
+from typing import NamedTuple
+
+from controlplane.core.entry import Entry
+from controlplane.core.state import Topics
+
+TOPICS = Topics()
+STORES = {TOPICS.config: 0, TOPICS.offsets: 1, TOPICS.status: 2}
+"""The three stores by the number that the harness knows them by (`Log.STORES`)."""
+
+_LENGTH = struct.Struct(">i")
+_HEAD = struct.Struct(">ii")
+_PLACE = struct.Struct(">bq")
+
+
+class Case(NamedTuple):
+    """Some records in the order in which they are read, of one, two or all three topics."""
+
+    entries: tuple[Entry, ...]
+    startup: int = 0
+    """So many of the entries are read before the worker has started: nobody is told of them."""
+
+
+def packed(case: Case) -> bytes:
+    """The bytes that the harness reads of a case."""
+    parts = [_HEAD.pack(len(case.entries), case.startup)]
+    for entry in case.entries:
+        parts += (_PLACE.pack(STORES[entry.topic], entry.offset), _sized(entry.key))
+        parts.append(_sized(entry.value))
+    return b"".join(parts)
+
+
+def framed(cases: list[Case]) -> bytes:
+    """A chunk of cases, with its length in front."""
+    body = b"".join(map(packed, cases))
+    return _LENGTH.pack(len(body)) + body
+
+
+def _sized(field: bytes | None) -> bytes:
+    return _LENGTH.pack(-1) if field is None else _LENGTH.pack(len(field)) + field

@@ -1,0 +1,154 @@
+package oracle;
+
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
+import java.lang.reflect.Proxy;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.connect.util.Callback;
+
+/** `KafkaConfigBackingStore` of the release on the class path; of 0.9 `KafkaConfigStorage`. */
+final class ConfigStore {
+    private static final Class<?> TYPE =
+        Fields.classNamed(Stores.PACKAGE + "KafkaConfigBackingStore");
+    private static final String[] MAPS = {
+        "connectorConfigs", "connectorTargetStates", "connectorTaskCounts", "taskConfigs",
+        "deferredTaskUpdates", "inconsistent", "connectorTaskCountRecords",
+        "connectorTaskConfigGenerations", "connectorsPendingFencing", "sessionKey", "offset",
+    };
+
+    private final List<Object> calls;
+    private final Object store;
+    private final Callback<ConsumerRecord<String, byte[]>> callback;
+
+    @SuppressWarnings("unchecked")
+    ConfigStore(List<Object> calls) {
+        this.calls = calls;
+        store = TYPE == null ? storage() : backingStore();
+        callback = (Callback<ConsumerRecord<String, byte[]>>)
+            (TYPE == null ? Fields.get(store, "consumedCallback") : consumeCallback());
+    }
+
+    /** From now on, or no more, the listener is called. */
+    void setStarted(boolean started) {
+        Fields.set(store, "started", started);
+        Fields.set(store, "starting", !started);
+    }
+
+    void read(ConsumerRecord<byte[], byte[]> record) {
+        callback.onCompletion(null, new ConsumerRecord<>(
+            record.topic(), 0, record.offset(), Stores.text(record.key()), record.value()));
+    }
+
+    /** All state of the store, and what a snapshot of it says of the tasks of each connector. */
+    Map<String, Object> snapshot() {
+        Map<String, Object> answer = new LinkedHashMap<>();
+        for (String name : MAPS) {
+            answer.put(name, Fields.get(store, name));
+        }
+        Map<?, ?> applied = (Map<?, ?>) Fields.get(store, "appliedConnectorConfigs");
+        if (applied != null) {
+            Map<Object, Object> raw = new HashMap<>();
+            applied.forEach((name, config) -> raw.put(name, Fields.get(config, "rawConfig")));
+            answer.put("appliedConnectorConfigs", raw);
+        }
+        answer.put("tasks", tasks());
+        return answer;
+    }
+
+    private Map<Object, Object> tasks() {
+        Set<Object> names = new HashSet<>(((Map<?, ?>) Fields.get(store, "connectorConfigs")).keySet());
+        names.addAll(((Map<?, ?>) Fields.get(store, "connectorTaskCounts")).keySet());
+        Object snapshot = Fields.call(store, "snapshot");
+        Map<Object, Object> tasks = new HashMap<>();
+        for (Object name : names) {
+            try {
+                tasks.put(name, snapshot.getClass().getMethod("tasks", String.class)
+                    .invoke(snapshot, name));
+            } catch (ReflectiveOperationException error) {
+                tasks.put(name, Fields.cause(error).getClass().getSimpleName());
+            }
+        }
+        return tasks;
+    }
+
+    private Object storage() {
+        Callback<Object> connectors = (error, name) -> told("onConnectorConfig", name);
+        Callback<Object> tasks = (error, ids) -> told("onTaskConfigUpdate", ids);
+        Class<?> type = Fields.classNamed(Stores.PACKAGE + "KafkaConfigStorage");
+        try {
+            return type.getConstructors()[0].newInstance(Stores.converter(), connectors, tasks);
+        } catch (ReflectiveOperationException error) {
+            throw new AssertionError(error);
+        }
+    }
+
+    /**
+     * A store whose constructor did not run, because from 2.6 on it asks a broker for the id of the
+     * cluster. What the constructor does for a reader is done here instead.
+     */
+    private Object backingStore() {
+        Object made = Fields.unmade(TYPE);
+        for (Field field : TYPE.getDeclaredFields()) {
+            if (!Modifier.isStatic(field.getModifiers())) {
+                Fields.set(made, field.getName(), initial(field));
+            }
+        }
+        Fields.set(made, "converter", Stores.converter());
+        Fields.set(made, "offset", -1L);
+        Fields.set(made, "topic", "config");
+        Fields.set(made, "updateListener", listener());
+        return made;
+    }
+
+    private static Object initial(Field field) {
+        Class<?> type = field.getType();
+        if (type == Map.class) {
+            return new HashMap<>();
+        }
+        if (type == Set.class) {
+            return new HashSet<>();
+        }
+        if (type == boolean.class) {
+            return false;
+        }
+        if (type == long.class) {
+            return 0L;
+        }
+        return field.getName().equals("lock") ? new Object() : null;
+    }
+
+    private Object consumeCallback() {
+        try {
+            Class<?> type = Class.forName(TYPE.getName() + "$ConsumeCallback");
+            // Old compilers add a second constructor for their own use.
+            Constructor<?> constructor = Arrays.stream(type.getDeclaredConstructors())
+                .filter(one -> one.getParameterCount() == 1).findFirst().orElseThrow();
+            constructor.setAccessible(true);
+            return constructor.newInstance(store);
+        } catch (ReflectiveOperationException error) {
+            throw new AssertionError(error);
+        }
+    }
+
+    private Object listener() {
+        Class<?> type = Fields.classNamed(Stores.PACKAGE + "ConfigBackingStore$UpdateListener");
+        return Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type},
+            (proxy, method, arguments) -> told(method.getName(), arguments));
+    }
+
+    private Object told(String name, Object... arguments) {
+        // Rendered at once: the store may change what it has handed over.
+        StringBuilder call = new StringBuilder();
+        Json.write(call, arguments);
+        calls.add(new Object[] {name, new Json.Raw(call.toString())});
+        return null;
+    }
+}

@@ -1,0 +1,59 @@
+package oracle;
+
+import java.io.ByteArrayInputStream;
+import java.io.DataInputStream;
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+
+/**
+ * Answers what the stores of one Kafka release make of logs.
+ *
+ * <p>Standard input: chunks, each an int32 length and so many bytes, in which logs follow one
+ * another: int32 number of records, int32 number of records before the store has started, and per
+ * record int8 store (see {@link Log#STORES}), int64 log offset, key and value, each an int32 length
+ * (-1: null) and bytes. Standard output: one line of JSON per log, then, after the last of a chunk,
+ * nothing. A chunk is read whole before the first answer, so that no pipe can fill up both ways.
+ */
+public final class Main {
+    /** What the JVM gives a thread on Linux: the stack on which Kafka's log thread parses JSON. */
+    private static final long STACK_BYTES = 1 << 20;
+
+    private Main() {
+    }
+
+    public static void main(String[] arguments) throws InterruptedException {
+        // As in a worker, but with a stack of a known size: deep nesting overflows it.
+        Thread thread = new Thread(null, Main::serve, "oracle", STACK_BYTES);
+        thread.start();
+        thread.join();
+    }
+
+    private static void serve() {
+        PrintStream answers = new PrintStream(System.out, false, StandardCharsets.US_ASCII);
+        DataInputStream questions = new DataInputStream(System.in);
+        try {
+            while (true) {
+                byte[] chunk = new byte[questions.readInt()];
+                questions.readFully(chunk);
+                answer(new DataInputStream(new ByteArrayInputStream(chunk)), answers);
+                answers.flush();
+            }
+        } catch (EOFException end) {
+            answers.flush();
+        } catch (IOException broken) {
+            throw new UncheckedIOException(broken);
+        }
+    }
+
+    private static void answer(DataInputStream chunk, PrintStream answers) throws IOException {
+        StringBuilder line = new StringBuilder();
+        while (chunk.available() > 0) {
+            line.setLength(0);
+            Json.write(line, new Log().read(chunk));
+            answers.append(line.append('\n'));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+"""Kafka's own stores in a Java process, one for each release that is asked.
+
+The process is our harness (`harness/`, compiled once) on the class path of the release. It makes
+`KafkaConfigBackingStore`, `KafkaStatusBackingStore` and `KafkaOffsetBackingStore` without a broker
+and feeds them through the callbacks that Kafka's consumer would call.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from tests.jars import ROOT, JarsUnavailable, classpath, java, javac
+from tests.oracle.case import Case, framed
+
+HARNESS = Path(__file__).parent / "harness"
+CACHE = ROOT / ".cache" / "oracle"
+
+COMPILED_AGAINST = "2.8.2"
+"""Any release would do: what differs between releases the harness reaches by reflection."""
+
+CHUNK = 200
+"""Cases sent at once. While Java answers one chunk, Python compares the one before."""
+
+HEAP = "-Xmx512m"
+COMPILE_TIMEOUT_S = 120
+
+Answer = dict[str, Any]
+"""What the stores of a release made of one case: `records`, `config`, `offsets`, `status`."""
+
+
+def release_path(release: str) -> str:
+    """The class path of a Kafka release, without any slf4j binding: the harness has its own."""
+    names = ("connect-runtime", "connect-json")
+    return classpath(*(f"org.apache.kafka:{name}:{release}" for name in names), silent=False)
+
+
+def harness() -> Path:
+    """The folder of the compiled harness; compiled again whenever a source file has changed."""
+    sources = sorted(HARNESS.rglob("*.java"))
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    folder = CACHE / digest
+    if not folder.exists():
+        _compile(sources, folder)
+    return folder
+
+
+def _compile(sources: list[Path], folder: Path) -> None:
+    compiler = javac()
+    if compiler is None:
+        raise JarsUnavailable("there is no Java compiler: apt-get install openjdk-17-jdk-headless")
+    unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
+    options = ["-nowarn", "-d", str(unfinished), "-cp", release_path(COMPILED_AGAINST)]
+    command = [str(compiler), *options, *map(str, sources)]
+    subprocess.run(command, check=True, capture_output=True, timeout=COMPILE_TIMEOUT_S)
+    try:
+        unfinished.rename(folder)
+    except OSError:
+        # Another process was quicker: its folder is as good.
+        assert folder.exists()
+
+
+class Oracle:
+    """The stores of one release. A context manager: leaving it ends the process."""
+
+    def __init__(self, release: str) -> None:
+        self.release = release
+        program = java()
+        if program is None:
+            raise JarsUnavailable("there is no Java: apt-get install openjdk-17-jdk-headless")
+        options = [HEAP, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+        path = os.pathsep.join((str(harness()), release_path(release)))
+        self._process = subprocess.Popen(
+            [str(program), *options, "-cp", path, "oracle.Main"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process; closing twice is allowed."""
+        self._stdin.close()
+        self._process.kill()
+        self._process.wait()
+        self._stdout.close()
+
+    def answer(self, case: Case) -> Answer:
+        """What the stores make of one case."""
+        return next(answer for _, answer in self.answers([case]))
+
+    def answers(self, cases: Iterable[Case]) -> Iterator[tuple[Case, Answer]]:
+        """Each case with what the stores make of it, in order."""
+        rest = iter(cases)
+        asked = self._ask(list(islice(rest, CHUNK)))
+        while asked:
+            lines = [self._line() for _ in asked]
+            following = self._ask(list(islice(rest, CHUNK)))
+            for case, line in zip(asked, lines, strict=True):
+                yield case, json.loads(line)
+            asked = following
+
+    def _ask(self, cases: list[Case]) -> list[Case]:
+        if cases:
+            self._stdin.write(framed(cases))
+            self._stdin.flush()
+        return cases
+
+    def _line(self) -> bytes:
+        line = self._stdout.readline()
+        if not line:
+            raise RuntimeError(f"the harness of {self.release} has died; see its standard error")
+        return line
+
+    @property
+    def _stdin(self) -> IO[bytes]:
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    @property
+    def _stdout(self) -> IO[bytes]:
+        assert self._process.stdout is not None
+        return self._process.stdout
