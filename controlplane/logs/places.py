@@ -8,6 +8,9 @@ from controlplane.logs.log import OFFSET_LIMIT, Fenced, LogNotUsable
 
 T = TypeVar("T")
 
+PARTITIONS_LIMIT = 10_000
+"""Partitions per topic: 25 are usual, and a slip of the pen shall not fill the memory."""
+
 Place = tuple[str, int]
 """Topic and partition."""
 
@@ -23,8 +26,9 @@ def partition_in(partitions: Sequence[T], topic: str, partition: int) -> T:
 
 def check_partitions(topic: str, wanted: int, there: int) -> None:
     """Raise `LogNotUsable` unless a topic can be made, or is `there` with as many partitions."""
-    if wanted < 1:
-        raise LogNotUsable(f"Topic {topic!r} needs at least one partition, not {wanted}.")
+    if not 1 <= wanted <= PARTITIONS_LIMIT:
+        message = f"Topic {topic!r} cannot have {wanted} partitions"
+        raise LogNotUsable(f"{message}: the number must be between 1 and {PARTITIONS_LIMIT}.")
     if there not in (0, wanted):
         message = f"Topic {topic!r} is there with {there} partitions, not with {wanted}"
         raise LogNotUsable(f"{message}: use it as it is, or name another topic.")
@@ -56,7 +60,8 @@ def by_place(entries: Iterable[Entry]) -> Mapping[Place, list[Entry]]:
         if not 0 <= entry.offset < OFFSET_LIMIT:
             message = f"Offset {entry.offset} of {entry.topic!r} is not between 0 and"
             raise LogNotUsable(f"{message} {OFFSET_LIMIT - 1}; it cannot be taken over.")
-        if taken.setdefault(entry.offset, entry) != entry:
+        there = taken.setdefault(entry.offset, entry)
+        if there is not entry and there != entry:
             raise conflict(entry, "another entry with this place was given")
     return {place: _ascending(taken) for place, taken in places.items()}
 

@@ -1,0 +1,41 @@
+"""Compaction of the file, in slices: readers and the writer go on in between."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from controlplane.core.entry import Batch
+from controlplane.logs.compaction import Sieve
+from controlplane.logs.sqlite.ledger import Ledger
+from controlplane.logs.sqlite.reader import Stretch
+from controlplane.logs.sqlite.rows import OFFSET_MASK
+
+SIFT_ROWS = 8_192
+"""Rows looked at in one read transaction: a few milliseconds."""
+
+DELETE_ROWS = 4_096
+"""Rows removed in one write transaction: appends wait some ten milliseconds at most."""
+
+_DESCENDING = """SELECT id, key, value IS NULL, aborted FROM log
+                 WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?"""
+
+
+def sift(connection: sqlite3.Connection, stretch: Stretch, sieve: Sieve) -> Stretch | None:
+    """Look at the newest rows of a stretch; what is left of it, None when all has been seen."""
+    limits = (stretch.low, stretch.high, SIFT_ROWS)
+    rows = connection.execute(_DESCENDING, limits).fetchall()[::-1]
+    if not rows:
+        return None
+    offsets = [row & OFFSET_MASK for row, *_ in rows]
+    values = [None if tombstone else b"" for *_, tombstone, _ in rows]
+    aborted = frozenset(index for index, row in enumerate(rows) if row[3])
+    keys = [key for _, key, *_ in rows]
+    sieve.sift(
+        [Batch(stretch.topic, stretch.partition, offsets, offsets, keys, values, {}, aborted)]
+    )
+    return stretch._replace(high=rows[0][0])
+
+
+def remove(ledger: Ledger, rows: Sequence[int]) -> int:
+    """Remove rows; answers how many of them were there."""
+    cursor = ledger.connection.executemany("DELETE FROM log WHERE id = ?", [(row,) for row in rows])
+    return cursor.rowcount

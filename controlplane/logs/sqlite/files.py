@@ -1,0 +1,170 @@
+"""Is this file a log of ours? Looked at before SQLite may touch it; and making a new one."""
+
+import os
+import sqlite3
+import struct
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from controlplane.logs.log import LogCorrupt, LogNotUsable, LogUnavailable
+from controlplane.logs.sqlite.errors import log_errors
+from controlplane.logs.sqlite.schema import (
+    APPLICATION_ID,
+    PAGE_BYTES,
+    VERSION,
+    schema_version,
+    upgrade,
+)
+from controlplane.logs.sqlite.settings import SqliteSettings
+
+_HEADER = struct.Struct(">16s H 10x I 28x I 4x I 28x")
+"""The first 100 bytes of a SQLite file: magic, page size, number of pages, user version,
+application id (sqlite.org/fileformat2.html, section 1.3)."""
+
+_MAGIC = b"SQLite format 3\0"
+_PAGE_BYTES_MAX = 65_536
+"""The page size that does not fit in its 16 bits, and is written as 1."""
+
+
+def examine(path: Path) -> None:
+    """Raise unless this is a log that this release can use. Changes nothing.
+
+    `LogNotUsable`: something else or a newer schema. `LogCorrupt`: cut off. `LogUnavailable`: no
+    access. All with one sentence for people.
+    """
+    header, length = _read_header(path)
+    magic, page_bytes, pages, version, application = _HEADER.unpack(header)
+    if magic != _MAGIC:
+        message = f"{path} is no log of this program (not a SQLite file): name another file"
+        raise LogNotUsable(f"{message}, or import it if it is a dump of a topic.")
+    if application != APPLICATION_ID:
+        message = f"{path} is a SQLite file of another program, not a log: name another file."
+        raise LogNotUsable(message)
+    check_version(path, version)
+    wal = path.with_name(path.name + "-wal")
+    size = _PAGE_BYTES_MAX if page_bytes == 1 else page_bytes
+    if length < size * pages and not (wal.exists() and wal.stat().st_size):
+        message = f"The log {path} is cut off: it has {length} bytes of {size * pages}"
+        raise LogCorrupt(f"{message}; restore it from a backup.")
+
+
+def check_version(path: Path, version: int) -> None:
+    """Raise `LogNotUsable` if the schema is newer than what this release knows."""
+    if version > VERSION:
+        message = f"The log {path} has schema version {version}, newer than this release knows"
+        raise LogNotUsable(f"{message} ({VERSION}): use the release that wrote it, or a later one.")
+
+
+def create(path: Path) -> None:
+    """Make a new, empty log; if another process makes it at the same time, one of them wins.
+
+    It is made beside its place and moved there when it is complete, so nobody ever sees half of
+    it. Only its owner may read it: what is in the topics may be secret.
+    """
+    try:
+        with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+            made = Path(folder, path.name)
+            _make(made)
+            place(made, path)
+    except FileExistsError:
+        return
+    except OSError as error:
+        message = f"The log {path} cannot be made ({error.strerror}): check that its directory"
+        raise LogUnavailable(f"{message} is there, may be written, and has room.") from error
+
+
+def place(made: Path, path: Path) -> None:
+    """Give a complete file its name, durably. Raises `FileExistsError` if the name is taken."""
+    made.chmod(0o600)
+    os.link(made, path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def connect(path: Path, mode: str, wait_ms: int = 0) -> sqlite3.Connection:
+    """A connection in mode "ro" or "rw" that never checkpoints, used by one thread at a time."""
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=wait_ms / 1_000,
+    )
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    return connection
+
+
+def connect_writer(path: Path, settings: SqliteSettings) -> sqlite3.Connection:
+    """The one connection of this process that writes and checkpoints; the schema is up to date."""
+    connection = connect(path, "rw", settings.write_wait_ms)
+    try:
+        connection.execute(f"PRAGMA synchronous = {settings.synchronous}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {settings.checkpoint_pages}")
+        connection.execute(f"PRAGMA journal_size_limit = {settings.wal_limit_bytes}")
+        _upgrade(connection, path)
+        connection.execute("PRAGMA busy_timeout = 0")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def check_readable(path: Path, settings: SqliteSettings) -> None:
+    """Raise unless the file can be read as it is, without an upgrade."""
+    connection = connect(path, "ro", settings.read_wait_ms)
+    try:
+        version = schema_version(connection)
+    finally:
+        connection.close()
+    check_version(path, version)
+    if version < VERSION:
+        message = f"The log {path} has the older schema version {version}: open it once for"
+        raise LogNotUsable(f"{message} writing, which upgrades it.")
+
+
+def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
+    """Under the lock, because another process may be doing it too."""
+    if schema_version(connection) == VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    check_version(path, schema_version(connection))
+    upgrade(connection)
+    connection.execute("COMMIT")
+
+
+def _make(path: Path) -> None:
+    with log_errors(path):
+        connection = sqlite3.connect(path, isolation_level=None)
+        try:
+            # Before WAL, so that application id and version stand in the file's header.
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute("BEGIN IMMEDIATE")
+            upgrade(connection)
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA journal_mode = WAL")
+        finally:
+            connection.close()
+
+
+def _read_header(path: Path) -> tuple[bytes, int]:
+    """The header of a file and the length of the file."""
+    try:
+        if path.is_dir():
+            raise LogNotUsable(f"{path} is a directory, not a log: name a file in it.")
+        if not path.exists():
+            raise LogNotUsable(f"There is no log {path}: check the name, or create it first.")
+        if not path.is_file():
+            raise LogNotUsable(f"{path} is not a regular file, so it is no log: name another.")
+        with path.open("rb") as file:
+            header = file.read(_HEADER.size)
+        length = path.stat().st_size
+    except OSError as error:
+        message = f"The log {path} cannot be read ({error.strerror}): check the access rights"
+        raise LogUnavailable(f"{message} of the file and its directory.") from error
+    if not header:
+        raise LogNotUsable(f"{path} is empty, so it is no log: remove it, or name another file.")
+    return header.ljust(_HEADER.size, b"\0"), length

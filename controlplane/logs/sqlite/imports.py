@@ -1,0 +1,43 @@
+"""Taking over entries of another log, as they are."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from controlplane.core.entry import Entry
+from controlplane.logs.places import GAP, OTHER_ENTRY, by_place, conflict
+from controlplane.logs.sqlite.ledger import Ledger, Slot
+from controlplane.logs.sqlite.rows import row_id, row_of
+
+_LOOK_UP = "SELECT id, ts, key, value, headers, aborted FROM log WHERE id = ?"
+
+
+def put(ledger: Ledger, entries: Sequence[Entry]) -> int:
+    """Add the entries that are not there yet; answers how many. See `Log.put`."""
+    ledger.flush()
+    new: list[tuple[Slot, list[Entry]]] = []
+    for place, ascending in by_place(entries).items():
+        slot = ledger.slot(*place)
+        border = bisect_left(ascending, slot.end, key=lambda entry: entry.offset)
+        _check_holds(ledger, slot, ascending[:border])
+        new.append((slot, ascending[border:]))
+    return sum(_add(ledger, slot, ascending) for slot, ascending in new)
+
+
+def _check_holds(ledger: Ledger, slot: Slot, entries: Sequence[Entry]) -> None:
+    """Raise `LogNotUsable` unless each of these entries, all below the end, lies here."""
+    for entry in entries:
+        wanted = row_of(row_id(slot.number, entry.offset), entry, entry.aborted)
+        there = ledger.connection.execute(_LOOK_UP, wanted[:1]).fetchone()
+        if there != wanted:
+            raise conflict(entry, GAP if there is None else OTHER_ENTRY)
+
+
+def _add(ledger: Ledger, slot: Slot, ascending: Sequence[Entry]) -> int:
+    """Add entries at the end of a partition or behind it."""
+    if ascending:
+        ledger.rows.extend(
+            row_of(row_id(slot.number, entry.offset), entry, entry.aborted) for entry in ascending
+        )
+        slot.end = ascending[-1].offset + 1
+        ledger.touch(slot)
+    return len(ascending)

@@ -1,0 +1,129 @@
+"""What a write transaction sees and changes: partitions, their ends, the fence, new rows.
+
+The ledger remembers partitions from one transaction to the next, as long as no other process has
+written in between. Every function here that raises a `LogError` has changed nothing yet.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+
+from controlplane.core.entry import Position
+from controlplane.logs.log import LogNotUsable, Record
+from controlplane.logs.places import check_epoch, check_partitions, check_room, partition_in
+from controlplane.logs.spans import topic_in
+from controlplane.logs.sqlite.rows import Row, row_id, row_of
+from controlplane.logs.sqlite.schema import NUMBERS_LIMIT
+
+INSERT = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)"
+
+
+class Slot:
+    """One partition: its number in the table `log`, and its end."""
+
+    __slots__ = ("end", "number")
+
+    def __init__(self, number: int, end: int) -> None:
+        self.number = number
+        self.end = end
+
+
+class Ledger:
+    """The writer's side of the file, within transactions that the writer begins and commits."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.rows: list[Row] = []
+        self.epoch = 0
+        self._topics: dict[str, list[Slot]] = {}
+        self._changed: set[Slot] = set()
+        self._version = -1
+
+    def begin(self) -> None:
+        """Call first in a transaction: look whether another process has written."""
+        (version,) = self.connection.execute("PRAGMA data_version").fetchone()
+        if version != self._version:
+            self._load()
+            self._version = version
+
+    def forget(self) -> None:
+        """Call after a rollback: nothing that is remembered can be trusted."""
+        self._version = -1
+
+    def flush(self) -> None:
+        """Write what the transaction has gathered. Call before reading, and before the commit."""
+        rows, changed = self.rows, self._changed
+        self.rows, self._changed = [], set()
+        self.connection.executemany(INSERT, rows)
+        ends = [(slot.end, slot.number) for slot in changed]
+        self.connection.executemany('UPDATE partition SET "end" = ? WHERE number = ?', ends)
+
+    def slots(self, topic: str) -> list[Slot]:
+        """The partitions of a topic. Raises `LogNotUsable` if it is missing."""
+        return topic_in(self._topics, topic)
+
+    def slot(self, topic: str, partition: int) -> Slot:
+        """One partition. Raises `LogNotUsable` if it is missing."""
+        return partition_in(self.slots(topic), topic, partition)
+
+    def touch(self, slot: Slot) -> None:
+        """The end of this partition has moved."""
+        self._changed.add(slot)
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        """Make a topic, unless it is there with as many partitions."""
+        there = len(self._topics.get(topic, ()))
+        check_partitions(topic, partitions, there)
+        self._grow(topic, partitions)
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        """Let a topic have at least this many partitions."""
+        self.slots(topic)
+        self._grow(topic, partitions)
+
+    def claim(self) -> int:
+        """A new epoch, which fences all older ones."""
+        self.connection.execute("UPDATE fence SET epoch = epoch + 1")
+        self.epoch += 1
+        return self.epoch
+
+    def append(self, records: Sequence[Record], epoch: int | None) -> list[Position]:
+        """Append records, in order."""
+        check_epoch(epoch, self.epoch)
+        places = {(record.topic, record.partition) for record in records}
+        slots = {place: self.slot(*place) for place in places}
+        for place, slot in slots.items():
+            check_room(*place, slot.end, len(records))
+        self._changed.update(slots.values())
+        positions = []
+        for record in records:
+            topic, partition = place = record.topic, record.partition
+            slot = slots[place]
+            offset = slot.end
+            slot.end = offset + 1
+            self.rows.append(row_of(row_id(slot.number, offset), record))
+            positions.append(Position(topic, partition, offset))
+        return positions
+
+    def _load(self) -> None:
+        self._topics.clear()
+        self._changed.clear()
+        self.rows = []
+        for topic, number, end in self.connection.execute(
+            'SELECT topic, number, "end" FROM partition ORDER BY topic, partition'
+        ):
+            self._topics.setdefault(topic, []).append(Slot(number, end))
+        (self.epoch,) = self.connection.execute("SELECT epoch FROM fence").fetchone()
+
+    def _grow(self, topic: str, partitions: int) -> None:
+        there = len(self._topics.get(topic, ()))
+        (first,) = self.connection.execute(
+            "SELECT coalesce(max(number) + 1, 0) FROM partition"
+        ).fetchone()
+        if first + partitions > NUMBERS_LIMIT:
+            raise LogNotUsable(f"This log has {first} partitions, no more fit: begin a new one.")
+        rows = [
+            (first + index, topic, partition, 0)
+            for index, partition in enumerate(range(there, partitions))
+        ]
+        self.connection.executemany("INSERT INTO partition VALUES (?, ?, ?, ?)", rows)
+        self._topics.setdefault(topic, []).extend(Slot(number, 0) for number, *_ in rows)

@@ -1,0 +1,60 @@
+"""Connections for reading, each used by one worker thread at a time."""
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from controlplane.logs.log import LogUnavailable
+from controlplane.logs.sqlite.errors import log_errors
+from controlplane.logs.sqlite.files import connect
+
+T = TypeVar("T")
+
+
+class Pool:
+    """Keeps as many connections as were ever used at once: one per worker thread at most.
+
+    A connection is taken for one question and given back by the same thread, so a caller that is
+    cancelled leaves nothing behind.
+    """
+
+    def __init__(self, path: Path, wait_ms: int) -> None:
+        self._path = path
+        self._wait_ms = wait_ms
+        self._lock = threading.Lock()
+        self._idle: list[sqlite3.Connection] = []
+        self._closed = False
+
+    def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """Answer a question with one of the connections. SQLite's errors become `LogError`."""
+        with log_errors(self._path):
+            connection = self._take()
+            try:
+                return question(connection)
+            finally:
+                self._give_back(connection)
+
+    def close(self) -> None:
+        """Close what is idle now, and the others when they are given back."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _take(self) -> sqlite3.Connection:
+        with self._lock:
+            if self._closed:
+                raise LogUnavailable(f"The log {self._path} is closed: open it again.")
+            if self._idle:
+                return self._idle.pop()
+        return connect(self._path, "ro", self._wait_ms)
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()

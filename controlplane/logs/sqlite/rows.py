@@ -1,0 +1,43 @@
+"""An entry as a row of the table `log`, and back."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from controlplane.core.entry import Entry, Headers
+from controlplane.logs.log import LogCorrupt, Record
+from controlplane.logs.sqlite.schema import OFFSET_BITS
+
+Row = tuple[int, int, bytes | None, bytes | None, bytes | None, int]
+"""Columns of `log`: id, ts, key, value, headers, aborted."""
+
+OFFSET_MASK = (1 << OFFSET_BITS) - 1
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[tuple[bytes, bytes | None]]).decode
+
+
+def row_id(number: int, offset: int) -> int:
+    """Where the entry with an offset lies, in the partition with a number."""
+    return number << OFFSET_BITS | offset
+
+
+def row_of(row: int, record: Record | Entry, aborted: int = 0) -> Row:
+    """A record as it is stored."""
+    headers = encode_headers(record.headers) if record.headers else None
+    return row, record.timestamp, record.key, record.value, headers, aborted
+
+
+def encode_headers(headers: Headers) -> bytes:
+    """Headers as MessagePack. Names are bytes in it, so that every `str` survives."""
+    return _encode([(name.encode("utf-8", "surrogatepass"), value) for name, value in headers])
+
+
+def decode_headers(stored: bytes) -> Headers:
+    """Headers as they were appended. Raises `LogCorrupt` for anything else."""
+    try:
+        pairs: Sequence[tuple[bytes, bytes | None]] = _decode(stored)
+        return tuple((name.decode("utf-8", "surrogatepass"), value) for name, value in pairs)
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
+        message = f"The headers of a record are damaged ({error}): restore the log from a backup."
+        raise LogCorrupt(message) from error
