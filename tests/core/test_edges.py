@@ -36,8 +36,15 @@ NO_PLUGINS = Plugins()
 @pytest.mark.parametrize("value", ["null", "", " \n"])
 @pytest.mark.parametrize(
     ("release", "empty_removes"),
-    [("0.11", False), ("1.1.1", True), ("2.2.2", False), ("2.3.0", True), ("2.6.0", False)]
-    + [("2.6.1", True), ("3.9", True)],
+    [
+        ("0.11", False),
+        ("1.1.1", True),
+        ("2.2.2", False),
+        ("2.3.0", True),
+        ("2.6.0", False),
+        ("2.6.1", True),
+        ("3.9", True),
+    ],
 )
 def test_edge_01_json_null_and_empty_values_remove_a_connector(
     value: str, release: str, *, empty_removes: bool
@@ -193,8 +200,13 @@ def test_edge_11_a_commit_before_its_connector(release: str, kept: int | None) -
 
 @pytest.mark.parametrize(
     ("release", "tasks_kept", "deferred_kept", "applied_kept"),
-    [("2.5.0", True, True, None), ("2.5.1", False, True, None), ("3.3", False, True, None)]
-    + [("3.4", False, False, None), ("3.7.1", False, False, False)],
+    [
+        ("2.5.0", True, True, None),
+        ("2.5.1", False, True, None),
+        ("3.3", False, True, None),
+        ("3.4", False, False, None),
+        ("3.7.1", False, False, False),
+    ],
 )
 def test_edge_12_what_goes_with_a_connector(
     release: str, *, tasks_kept: bool, deferred_kept: bool, applied_kept: bool | None
@@ -377,8 +389,14 @@ def test_edge_28_only_exactly_once_support_is_blind_for_aborted_records() -> Non
 
 @pytest.mark.parametrize(
     ("release", "kind"),
-    [("3.4", Kind.ACCEPTED), ("3.5.0", Kind.LOSES_BATCH), ("3.5.1", Kind.LOSES_BATCH)]
-    + [("3.5.2", Kind.IGNORED), ("3.6.0", Kind.LOSES_BATCH), ("3.6.1", Kind.IGNORED)],
+    [
+        ("3.4", Kind.ACCEPTED),
+        ("3.5.0", Kind.LOSES_BATCH),
+        ("3.5.1", Kind.LOSES_BATCH),
+        ("3.5.2", Kind.IGNORED),
+        ("3.6.0", Kind.LOSES_BATCH),
+        ("3.6.1", Kind.IGNORED),
+    ],
 )
 def test_edge_29_offset_keys_that_are_no_json(release: str, kind: Kind) -> None:
     """Three releases lose the record and the rest of its batch."""

@@ -1,0 +1,375 @@
+"""What each release does with each record: the version matrix, row by row.
+
+A row names a log and, for every span of releases, what is to be seen. Spans are written as the
+first release of each; the rows hold for every profile in between.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from controlplane.core import views
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import Kind
+from controlplane.core.profiles import KIP, PROFILES, RELEASES, Profile
+from controlplane.core.state import ClusterState
+from tests.core.logs import config, connector, offsets, outcomes, read, report, status, tasks
+
+LIVE = connector("a")
+STATUS = "status-connector-a"
+DEEP = "[" * 20_000
+
+View = Callable[[ClusterState], Any]
+
+
+class Row(NamedTuple):
+    """A log, what is looked at, and what is seen from which release on."""
+
+    name: str
+    log: list[Entry]
+    view: View
+    seen: dict[str, Any]
+
+
+def target(state: ClusterState) -> str | None:
+    """Target state of connector `a`."""
+    wanted = views.target(state, "a")
+    return wanted and wanted.value
+
+
+def reported(state: ClusterState) -> str | None:
+    """Reported state of connector `a`."""
+    status_ = state.status.connectors.get("a")
+    return status_ and status_.state.value
+
+
+def task_count(state: ClusterState) -> int | None:
+    """Committed task count of connector `a`."""
+    return state.config.task_counts.get("a")
+
+
+def target_row(name: str, value: str, seen: dict[str, str | None]) -> Row:
+    """A target-state record behind a connector config."""
+    return Row(name, config(LIVE, ("target-state-a", value)), target, {"0.9": None, **seen})
+
+
+ROWS = [
+    # --- meeting a newer record -------------------------------------------------------------
+    target_row(
+        "STOPPED written for both",
+        '{"state":"PAUSED","state.v2":"STOPPED"}',
+        {"0.10.0": "PAUSED", "3.5.0": "STOPPED"},
+    ),
+    target_row("naive STOPPED", '{"state":"STOPPED"}', {"0.10.0": "STARTED", "3.5.0": "STOPPED"}),
+    target_row(
+        "unknown state, known v2", '{"state":"X?","state.v2":"STARTED"}', {"0.10.0": "STARTED"}
+    ),
+    target_row(
+        "known state, unknown v2",
+        '{"state":"PAUSED","state.v2":"FUTURE"}',
+        {"0.10.0": "PAUSED", "3.5.0": "STARTED"},
+    ),
+    Row(
+        "empty commit",
+        config(LIVE, ("commit-a", '{"tasks":0}')),
+        task_count,
+        {"0.9": None, "0.10.0": 0},
+    ),
+    Row(
+        "session key",
+        config(("session-key", '{"key":"AQ==","algorithm":"x","creation-timestamp":1}')),
+        lambda state: state.config.session_key is not None,
+        {"0.9": False, "2.4.0": True},
+    ),
+    Row(
+        "fencing record",
+        config(("tasks-fencing-a", '{"task-count":2}')),
+        lambda state: dict(state.config.fenced_counts),
+        {"0.9": {}, "3.3.0": {"a": 2}},
+    ),
+    Row(
+        "pending fencing",
+        config(LIVE, *tasks("a", 1)),
+        lambda state: "a" in state.config.pending_fencing,
+        {"0.9": False, "3.3.0": True},
+    ),
+    Row(
+        "status RESTARTING",
+        status((STATUS, report("RUNNING")), (STATUS, report("RESTARTING"))),
+        reported,
+        {"0.9": None, "0.10.0": "RUNNING", "3.0.0": "RESTARTING"},
+    ),
+    Row(
+        "status STOPPED",
+        status((STATUS, report("RUNNING")), (STATUS, report("STOPPED"))),
+        reported,
+        {"0.9": None, "0.10.0": "RUNNING", "3.5.0": "STOPPED"},
+    ),
+    Row(
+        "active topic",
+        status(
+            (
+                "status-topic-t:connector-a",
+                '{"topic":{"name":"t","connector":"a","task":0,"discoverTimestamp":1}}',
+            )
+        ),
+        lambda state: views.active_topics(state, "a"),
+        {"0.9": [], "2.5.0": ["t"]},
+    ),
+    Row(
+        "status with a version",
+        status((STATUS, '{"state":"RUNNING","worker_id":"w","generation":1,"version":"1.0"}')),
+        lambda state: reported(state) and state.status.connectors["a"].version,
+        {"0.9": None, "4.1.0": "1.0"},
+    ),
+    Row(
+        "offset tombstone",
+        offsets(("k", "1"), ("k", None)),
+        lambda state: dict(state.offsets["connect-offsets"].values),
+        {"0.9": {b"k": None}, "3.4.0": {}},
+    ),
+    # --- folding the same log differently ---------------------------------------------------
+    Row(
+        "removal keeps tasks",
+        config(LIVE, *tasks("a", 1), ("connector-a", None)),
+        task_count,
+        {"0.9": 1, "2.5.1": None},
+    ),
+    Row(
+        "removal keeps deferred tasks",
+        config(LIVE, ("task-a-0", '{"properties":{}}'), ("connector-a", None)),
+        lambda state: "a" in state.config.deferred,
+        {"0.9": True, "3.4.0": False},
+    ),
+    Row(
+        "commit without a connector",
+        config(*tasks("a", 1)),
+        task_count,
+        {"0.9": 1, "3.7.1": None},
+    ),
+    Row(
+        "applied config",
+        config(LIVE, *tasks("a", 1)),
+        lambda state: "a" in state.config.applied,
+        {"0.9": False, "3.7.1": True},
+    ),
+    Row("default target state", config(LIVE), target, {"0.9": None, "0.10.0": "STARTED"}),
+    Row(
+        "target tombstone of a live connector",
+        config(LIVE, ("target-state-a", '{"state":"PAUSED"}'), ("target-state-a", None)),
+        target,
+        {"0.9": None, "0.10.0": "STARTED"},
+    ),
+    Row(
+        "stale UNASSIGNED",
+        status(
+            ("status-task-a-0", report("RUNNING", 2)), ("status-task-a-0", report("UNASSIGNED"))
+        ),
+        lambda state: [one.state.value for one in state.status.tasks.get("a", {}).values()],
+        {"0.9": [], "0.10.0": ["UNASSIGNED"], "3.6.0": ["RUNNING"]},
+    ),
+    Row(
+        "generations",
+        config(LIVE, *tasks("a", 1)),
+        lambda state: dict(state.config.generations),
+        {"0.9": {}, "3.3.0": {"a": 0}},
+    ),
+    Row(
+        "leading zeros",
+        config(LIVE, *tasks("a", 1)[:1], ("commit-a", '{"tasks":01}')),
+        task_count,
+        {"0.9": None, "3.6.0": 1},
+    ),
+    Row(
+        "encoded surrogates",
+        config(("connector-a", b'{"properties":{"k":"\xed\xa0\x80"}}')),
+        lambda state: "a" in state.config.connectors,
+        {"0.9": True, "4.2.1": False},
+    ),
+    Row(
+        "minus zero",
+        config(("connector-a", '{"properties":{"k":-0.0}}')),
+        lambda state: str(state.config.connectors["a"]["k"]),
+        {"0.9": "-0.0", "2.4.0": "0.0"},
+    ),
+    Row(
+        "a name of more than 50 000 bytes",
+        config(("connector-a", '{"properties":{"' + "n" * 50_001 + '":"v"}}')),
+        lambda state: "a" in state.config.connectors,
+        {"0.9": True, "3.7.0": False},
+    ),
+    Row(
+        "a huge exponent",
+        config(("connector-a", '{"properties":{"k":1e99999999999}}')),
+        lambda state: str(state.config.connectors.get("a", {}).get("k")),
+        {"0.9": "inf", "4.1.0": "None"},
+    ),
+    Row(
+        "a tiny exponent",
+        config(("connector-a", '{"properties":{"k":1e-99999999999}}')),
+        lambda state: str(state.config.connectors.get("a", {}).get("k")),
+        {"0.9": "0.0", "2.4.0": "None", "3.7.0": "0.0", "4.1.0": "None"},
+    ),
+    Row(
+        "an empty value removes",
+        config(LIVE, ("connector-a", "")),
+        lambda state: "a" not in state.config.connectors,
+        {"0.9": False, "1.0.0": True, "2.2.2": False, "2.3.0": True, "2.3.1": False, "2.6.1": True},
+    ),
+    Row(
+        "a listed partition",
+        offsets(('["a",{"p":1}]', "{}"), ('["a",{"p":1} ]', None)),
+        lambda state: len(state.offsets["connect-offsets"].hidden),
+        {"0.9": 0, "3.5.0": 1},
+    ),
+]
+
+FATES = [
+    # --- tolerating what is malformed -------------------------------------------------------
+    ("undecodable JSON", config(("connector-a", "{")), {"0.9": "undecodable"}),
+    (
+        "connector without properties",
+        config(("connector-a", "{}")),
+        {"0.9": "poison", "0.10.0": "ignored"},
+    ),
+    ("task without properties", config(("task-a-0", "{}")), {"0.9": "poison", "3.3.0": "ignored"}),
+    ("task null", config(("task-a-0", None)), {"0.9": "ignored"}),
+    ("count not integral", config(LIVE, ("commit-a", '{"tasks":"1"}')), {"0.9": "loses batch"}),
+    (
+        "nothing deferred",
+        config(LIVE, ("commit-a", '{"tasks":1}')),
+        {"0.9": "poison", "0.10.0": "accepted"},
+    ),
+    ("null key, config", config((None, "{}")), {"0.9": "poison"}),
+    ("null key, status", status((None, "{}")), {"0.9": "ignored", "0.10.0": "poison"}),
+    ("deep nesting", config(("connector-a", DEEP)), {"0.9": "poison", "3.7.0": "undecodable"}),
+    (
+        "session key field missing",
+        config(("session-key", '{"key":"AQ==","algorithm":"x"}')),
+        {"0.9": "ignored", "2.4.0": "poison", "3.3.0": "ignored"},
+    ),
+    (
+        "session key not base64",
+        config(("session-key", '{"key":"*","algorithm":"x","creation-timestamp":1}')),
+        {"0.9": "ignored", "2.4.0": "poison"},
+    ),
+    (
+        "session key empty",
+        config(("session-key", '{"key":"","algorithm":"x","creation-timestamp":1}')),
+        {"0.9": "ignored", "2.4.0": "poison"},
+    ),
+    (
+        "fencing count not integral",
+        config(("tasks-fencing-a", "{}")),
+        {"0.9": "ignored", "3.3.0": "loses batch"},
+    ),
+    (
+        "offset key not JSON",
+        offsets(("{", "{}")),
+        {"0.9": "accepted", "3.5.0": "loses batch", "3.5.2": "ignored", "3.6.0": "loses batch"}
+        | {"3.6.1": "ignored"},
+    ),
+    (
+        "restart request",
+        config(("restart-connector-a", "{}")),
+        {"0.9": "ignored", "3.0.0": "accepted"},
+    ),
+    (
+        "logger level",
+        config(("logger-cluster-x", '{"level":"INFO"}')),
+        {"0.9": "ignored", "3.7.0": "accepted"},
+    ),
+]
+
+PROFILE_NAMES = [profile.release for profile in PROFILES if profile.release != KIP]
+
+
+def expected(seen: dict[str, Any], release: str) -> Any:
+    """What the last span that has begun says."""
+    firsts = [Profile.of(first).release if first in RELEASES else _first(first) for first in seen]
+    at = RELEASES.index(release)
+    return [
+        value
+        for first, value in zip(firsts, seen.values(), strict=True)
+        if RELEASES.index(first) <= at
+    ][-1]
+
+
+def _first(line: str) -> str:
+    return next(release for release in RELEASES if release.startswith(f"{line}."))
+
+
+@pytest.mark.parametrize("release", PROFILE_NAMES)
+@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+def test_what_is_seen(row: Row, release: str) -> None:
+    """The state that a worker of each release ends with."""
+    assert row.view(read(row.log, release)) == expected(row.seen, release)
+
+
+@pytest.mark.parametrize("release", PROFILE_NAMES)
+@pytest.mark.parametrize(("name", "log", "seen"), FATES, ids=[fate[0] for fate in FATES])
+def test_what_becomes_of_it(
+    name: str, log: list[Entry], seen: dict[str, str], release: str
+) -> None:
+    """The fate of the last record of a log."""
+    assert outcomes(log, release)[-1].kind.value == expected(seen, release), name
+
+
+NEGATIVE = config(LIVE, ("commit-a", '{"tasks":-1}'))
+
+
+@pytest.mark.parametrize(("release", "fails"), [("2.5.1", False), ("2.6.0", True), ("4.3", True)])
+def test_negative_task_counts(release: str, *, fails: bool) -> None:
+    """An empty list up to 2.5, an exception on every read from 2.6.0 on."""
+    state = read(NEGATIVE, release)
+    if fails:
+        with pytest.raises(views.ReadFailed, match="Illegal Capacity: -1"):
+            views.task_ids(state, "a")
+    else:
+        assert list(views.task_ids(state, "a")) == []
+
+
+TARGET = ("target-state-a", '{"state":"PAUSED"}')
+
+
+@pytest.mark.parametrize(
+    ("release", "log", "names"),
+    [
+        (
+            "2.3.0",
+            config(LIVE, connector("b"), *tasks("b", 1), *tasks("a", 1)),
+            {("b", 0), ("a", 0)},
+        ),
+        ("2.3.1", config(LIVE, connector("b"), *tasks("b", 1), *tasks("a", 1)), {("a", 0)}),
+    ],
+)
+def test_announced_tasks(release: str, log: list[Entry], names: set[tuple[str, int]]) -> None:
+    """All known task ids up to 2.3.0, only those just committed from 2.3.1 on."""
+    assert outcomes(log, release, live=True)[-1].calls[0].subject == names
+
+
+@pytest.mark.parametrize(("release", "calls"), [("3.4.1", 2), ("3.5.0", 1), ("3.7.0", 1)])
+def test_announced_target_states(release: str, calls: int) -> None:
+    """Every record up to 3.4, only a change from 3.5.0 on."""
+    seen = outcomes(config(LIVE, TARGET, TARGET), release, live=True)
+    assert sum(len(outcome.calls) for outcome in seen[1:]) == calls
+
+
+@pytest.mark.parametrize(("release", "calls"), [("3.6.2", 1), ("3.7.0", 0)])
+def test_announced_target_states_of_unknown_connectors(release: str, calls: int) -> None:
+    """Up to 3.6 also of connectors that do not exist."""
+    assert len(outcomes(config(TARGET), release, live=True)[0].calls) == calls
+
+
+@pytest.mark.parametrize(
+    ("release", "survives"), [("3.8.1", False), ("3.9.0", True), ("4.3", True)]
+)
+def test_the_log_thread(release: str, *, survives: bool) -> None:
+    """From 3.9 on a poison record costs a running worker a batch, before it the log thread."""
+    assert Profile.of(release).log_thread_survives is survives
+
+
+def test_fates_are_known() -> None:
+    """The table spells the kinds as the program does."""
+    assert {kind for _, _, seen in FATES for kind in seen.values()} <= {kind.value for kind in Kind}
