@@ -1,0 +1,78 @@
+"""The command line. A command is imported when it is asked for, so that none waits for others."""
+
+import sys
+from importlib import import_module
+from io import TextIOWrapper
+from typing import Any, NamedTuple
+
+import click
+
+from controlplane.cli.failing import one_sentence
+
+
+class Command(NamedTuple):
+    """Where a command lies (`module:name`), and what it does in a few words."""
+
+    place: str
+    about: str
+
+
+COMMANDS = {
+    "import": Command("controlplane.cli.importing:import_logs", "Copy logs into an embedded log."),
+    "inspect": Command("controlplane.cli.inspect:inspect", "Show what a log makes a worker know."),
+    "verify": Command("controlplane.cli.verify:verify", "Compare a log with recorded answers."),
+    "serve": Command("controlplane.cli.serve:serve", "Answer Connect's read requests from a log."),
+    "scenario": Command("controlplane.cli.scenario:scenario", "Run scenario files."),
+}
+
+
+class Commands(click.Group):
+    """The commands, and one way to fail: a sentence, exit code 2."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names, in the order in which a newcomer needs them."""
+        return [*COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """One command, imported now."""
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = COMMANDS[cmd_name].place.partition(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name].about) for name in self.list_commands(ctx)])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        with one_sentence():
+            return super().invoke(ctx)
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="controlplane")
+def main() -> None:
+    """Kafka Connect's control state as what it is: logs, folded as a worker of any release would.
+
+    A LOG is kafka://host:port, an embedded log (a SQLite file, also sqlite:///path), or a file of
+    records: a history (.log.jsonl), the output of kcat -J or of kafka-console-consumer.
+    """
+    _never_fail_to_print()
+
+
+def _never_fail_to_print() -> None:
+    """What the terminal's encoding lacks, and lone surrogates, come as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+if __name__ == "__main__":
+    main(prog_name="controlplane")

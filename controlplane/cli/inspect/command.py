@@ -1,0 +1,136 @@
+"""The command `inspect`: which view of a log is asked for, and by whose eyes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from controlplane.cli.inspect import (
+    comparison,
+    connector,
+    hazards,
+    history,
+    overview,
+    rest,
+)
+from controlplane.cli.options import (
+    Reading,
+    log_options,
+    output_option,
+    plugins_option,
+    read_plugins,
+    read_profile,
+)
+from controlplane.cli.sources import Source, opened
+from controlplane.core.plugins import Plugins
+from controlplane.core.profiles import Profile
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """The options of `inspect`, as they were given."""
+
+    profile: str | None
+    compare: str | None
+    as_of: str | None
+    connector: str | None
+    history: str | None
+    view: str | None
+    exactly_once: bool
+    plugins: Path | None
+    output: str
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What is to be shown of a log, and by whose eyes it is read."""
+
+    asked: Asked
+    profiles: tuple[Profile, ...]
+    plugins: Plugins | None
+
+    async def overview(self, source: Source) -> None:
+        """All connectors."""
+        await overview.show(source, self.profiles[0], self.plugins, self.asked.output)
+
+    async def depth(self, source: Source) -> None:
+        """One connector."""
+        name = self.asked.connector or ""
+        await connector.show(source, self.profiles[0], self.plugins, self.asked.output, name)
+
+    async def comparison(self, source: Source) -> None:
+        """All connectors, or one, as several releases see them."""
+        await comparison.show(source, self.profiles, self.asked.output, self.asked.connector)
+
+    async def hazards(self, source: Source) -> None:
+        """What no view can show."""
+        await hazards.show(source, self.profiles[0], self.asked.output, self.asked.connector)
+
+    async def changes(self, source: Source) -> None:
+        """Everything that happened to one connector."""
+        name = self.asked.history or ""
+        await history.show(source, self.profiles[0], self.asked.output, name)
+
+    async def rest(self, source: Source) -> None:
+        """Every read endpoint."""
+        await rest.show(source, self.profiles[0], self.plugins or Plugins())
+
+
+View = Callable[[Question, Source], Awaitable[None]]
+
+
+@click.command
+@click.argument("log")
+@log_options
+@click.option("--profile", "profile", metavar="RELEASE", help="Read as this release: 3.4, kip.")
+@click.option("--compare", metavar="RELEASES", help="Side by side, as 3.4,3.9,kip see it.")
+@click.option("--as-of", metavar="MOMENT", help="A time, config@57, or a vector of end offsets.")
+@click.option("--connector", metavar="NAME", help="One connector in depth.")
+@click.option("--hazards", "view", flag_value="hazards", help="What no view can show.")
+@click.option("--history", metavar="CONNECTOR", help="Every change of a connector.")
+@click.option("--rest", "view", flag_value="rest", help="Every read endpoint's answer, as JSON.")
+@click.option("--exactly-once", is_flag=True, help="Read as a worker with that support does.")
+@plugins_option
+@output_option
+def inspect(log: str, reading: Reading, **options: Any) -> None:
+    """Show what a LOG makes a worker know.
+
+    The worker is of our own profile, kip, unless --profile names a release.
+    """
+    asked = Asked(**options)
+    view = _view(asked)
+    if asked.compare and asked.profile:
+        raise click.UsageError("--compare names the releases: leave out --profile")
+    names = asked.compare.split(",") if asked.compare else [asked.profile or "kip"]
+    plugins = read_plugins(asked.plugins) if asked.plugins else None
+    question = Question(asked, tuple(read_profile(name) for name in names), plugins)
+    asyncio.run(_answer(log, reading, question, view))
+
+
+async def _answer(where: str, reading: Reading, question: Question, view: View) -> None:
+    asked = question.asked
+    support = asked.exactly_once or reading.settings.exactly_once
+    async with opened(where, reading, exactly_once=support, as_of=asked.as_of) as source:
+        await view(question, source)
+
+
+def _view(asked: Asked) -> View:
+    """The one view asked for; `--connector` alone is a view, beside others it is a filter."""
+    views = [f"--{name}" for name in ("compare", "history") if getattr(asked, name)]
+    views += [f"--{asked.view}"] if asked.view else []
+    if asked.connector and not {*views} & {"--compare", "--hazards"}:
+        views.append("--connector")
+    if len(views) > 1:
+        raise click.UsageError(f"{' and '.join(views)} are different views: ask for one")
+    return _VIEWS[views[0] if views else ""]
+
+
+_VIEWS: dict[str, View] = {
+    "": Question.overview,
+    "--connector": Question.depth,
+    "--compare": Question.comparison,
+    "--hazards": Question.hazards,
+    "--history": Question.changes,
+    "--rest": Question.rest,
+}

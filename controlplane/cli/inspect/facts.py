@@ -1,0 +1,105 @@
+"""What a state says about one connector, in the few words of a table row."""
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from controlplane.core import views
+from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
+from controlplane.core.records import Status
+from controlplane.core.state import ClusterState
+
+NONE = "-"
+"""Shown where there is nothing."""
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """One connector at a glance."""
+
+    name: str
+    configured: bool
+    type: str
+    connector_class: str | None
+    target_state: str | None
+    tasks: int | None
+    """None: there is no connector config, or the worker fails at counting them."""
+    status: str | None
+    task_states: dict[int, str]
+    flags: tuple[str, ...]
+
+    def cells(self, *, typed: bool) -> tuple[str, ...]:
+        """A row for people; without a catalogue the class says more than an unknown type."""
+        return (
+            self.name,
+            self.type if typed else (self.connector_class or NONE).rpartition(".")[2],
+            self.target_state or NONE,
+            NONE if self.tasks is None else str(self.tasks),
+            self.status or NONE,
+            states(self.task_states),
+            "; ".join(self.flags),
+        )
+
+
+def states(task_states: dict[int, str]) -> str:
+    """Task states, counted: `2 RUNNING, 1 FAILED`."""
+    counts = Counter(task_states.values()).most_common()
+    return ", ".join(f"{count} {state}" for state, count in counts) or NONE
+
+
+def names(state: ClusterState) -> list[str]:
+    """Connectors, and names of which only a half is there."""
+    return sorted({*views.connectors(state), *(half.connector for half in views.half_done(state))})
+
+
+def all_facts(state: ClusterState, plugins: Plugins) -> list[Facts]:
+    """Every connector at a glance, by name."""
+    halves: dict[str, list[str]] = {}
+    for name, half in views.half_done(state):
+        halves.setdefault(name, []).append(half.value)
+    return [facts(state, name, plugins, halves.get(name, [])) for name in names(state)]
+
+
+def facts(state: ClusterState, name: str, plugins: Plugins, halves: list[str]) -> Facts:
+    """One connector at a glance; `halves` are the words for what is half-done about it."""
+    config = state.config.connectors.get(name)
+    target, reported = views.target(state, name), state.status.connectors.get(name)
+    tasks, flags = _tasks(state, name)
+    connector_class = (config or {}).get("connector.class")
+    return Facts(
+        name,
+        config is not None,
+        views.connector_type(state, name, plugins) if config is not None else UNKNOWN_TYPE,
+        str(connector_class) if connector_class is not None else None,
+        target.value if target else None,
+        tasks,
+        reported.state.value if reported else None,
+        task_states(state, name),
+        (*flags, *halves),
+    )
+
+
+def _tasks(state: ClusterState, name: str) -> tuple[int | None, list[str]]:
+    """How many tasks a worker would run, and what is wrong with that."""
+    flags = ["inconsistent"] if name in state.config.inconsistent else []
+    if name not in state.config.connectors:
+        return None, flags
+    try:
+        return len(views.task_ids(state, name)), flags
+    except views.ReadFailed as error:
+        return None, [*flags, f"reading its tasks fails: {error}"]
+
+
+def task_states(state: ClusterState, name: str) -> dict[int, str]:
+    """State by task, as reported."""
+    reported = state.status.tasks.get(name, {})
+    return {task: report.state.value for task, report in sorted(reported.items())}
+
+
+def report(status: Status | None) -> dict[str, Any] | None:
+    """A status as JSON for machines."""
+    if status is None:
+        return None
+    shown: dict[str, Any] = {"state": status.state.value, "worker_id": status.worker_id}
+    shown |= {"generation": status.generation, "version": status.version}
+    return shown | ({"trace": status.trace} if status.trace else {})

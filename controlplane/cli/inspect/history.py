@@ -1,0 +1,7 @@
+"""Stub."""
+
+from typing import Any
+
+
+async def show(*_: Any) -> None:
+    """Stub."""

@@ -1,0 +1,141 @@
+"""Options that several commands share: which topics, how to get in, how to print."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from controlplane.core.plugins import Plugins, parse_catalogue
+from controlplane.core.profiles import Profile, resolve
+from controlplane.core.state import Topics
+from controlplane.logs.opening import Opening
+from controlplane.security import KafkaSecurity
+from controlplane.settings import WorkerSettings, read_worker_properties
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What is told about a log on the command line: a worker's settings and a dump's form."""
+
+    settings: WorkerSettings = WorkerSettings()
+    security: KafkaSecurity | None = None
+    format: str | None = None
+    topic: str | None = None
+
+    @property
+    def topics(self) -> Topics:
+        """The names of the cluster's topics."""
+        told = self.settings
+        return Topics(told.config_topic, told.offset_topic, told.status_topic, told.commands_topic)
+
+    def opening(self, *, exactly_once: bool = True) -> Opening:
+        """How to open the log; `exactly_once` as the worker reads that is asked for."""
+        return Opening(self.topics, self.security, exactly_once, self.format, self.topic)
+
+
+_TOPICS = {
+    "config_topic": "Topic of configs.",
+    "offset_topic": "Topic of source offsets.",
+    "status_topic": "Topic of statuses.",
+    "command_topic": "Topic of commands (ours).",
+}
+_FIELDS = {"command_topic": "commands_topic"}
+"""Settings whose field has another name than the option."""
+
+
+def log_options(command: Command) -> Command:
+    """Add the options about a log; the command gets them as one argument, `reading: Reading`."""
+
+    @functools.wraps(command)
+    def with_reading(**arguments: Any) -> Any:
+        told = {name: arguments.pop(name) for name in (*_TOPICS, "format_", "topic")}
+        reading = _reading(arguments.pop("worker_properties"), told)
+        return command(reading=reading, **arguments)
+
+    for option in reversed(_log_options()):
+        with_reading = option(with_reading)
+    return with_reading  # type: ignore[return-value]  # click's decorators change the type
+
+
+def _log_options() -> list[Callable[[Any], Any]]:
+    usual = WorkerSettings()
+    names = [
+        click.option(
+            f"--{name.replace('_', '-')}",
+            metavar="NAME",
+            help=f"{about} [default: {getattr(usual, _FIELDS.get(name, name))}]",
+        )
+        for name, about in _TOPICS.items()
+    ]
+    return [
+        *names,
+        click.option(
+            "--worker-properties",
+            type=FILE,
+            metavar="FILE",
+            help="Take topics, exactly-once support, TLS and SASL from a worker's .properties.",
+        ),
+        click.option(
+            "--format", "format_", metavar="NAME", help="Format of a dump, if it is not detected."
+        ),
+        click.option("--topic", metavar="NAME", help="Topic of a dump that does not name it."),
+    ]
+
+
+def _reading(properties: Path | None, told: dict[str, str | None]) -> Reading:
+    """Flags beat the file."""
+    settings, security = WorkerSettings(), None
+    if properties is not None:
+        found = read_worker_properties(properties)
+        settings, security = found.settings, found.security
+    topics = {_FIELDS.get(name, name): told[name] for name in _TOPICS if told[name]}
+    settings = msgspec.structs.replace(settings, **topics)
+    return Reading(settings, security, told["format_"], told["topic"])
+
+
+def output_option(command: Command) -> Command:
+    """Add `-o table|json`; the command gets `output`."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        help="Tables for people, or JSON for machines.",
+    )(command)
+
+
+def plugins_option(command: Command) -> Command:
+    """Add `--plugins FILE`; the command gets `plugins`, the path or None."""
+    return click.option(
+        "--plugins",
+        type=FILE,
+        metavar="FILE",
+        help="Connector classes, as GET /connector-plugins lists them: types follow from it.",
+    )(command)
+
+
+def read_plugins(path: Path | None) -> Plugins:
+    """The catalogue in a file; without one every type is unknown.
+
+    Raises:
+        CatalogueError: not a catalogue.
+    """
+    return parse_catalogue(path.read_bytes()) if path else Plugins()
+
+
+def read_profile(name: str) -> Profile:
+    """The profile of a release by its name; a release too new to be known is warned of.
+
+    Raises:
+        UnknownRelease: the name means nothing.
+    """
+    found = resolve(name)
+    if found.warning:
+        click.echo(f"Warning: {found.warning}", err=True)
+    return found.profile

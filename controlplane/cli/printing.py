@@ -1,0 +1,103 @@
+"""What people and machines are shown: tables, lines and JSON, safe against what logs hold.
+
+Names in a log come from strangers: control characters, terminal sequences and the marks that turn
+text around are printed as escapes, and nothing is taken for markup.
+"""
+
+import json
+import math
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDE_COLUMNS = 200
+"""Width of tables in files and pipes (unless COLUMNS is set): one line a row, nearly always."""
+
+LONG_CHARACTERS = 400
+"""What is longer is cut where it is printed for people: a stack trace, a config."""
+
+TOMBSTONE = "∅"
+
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+
+
+def safe(text: str) -> str:
+    """A text on one line, with escapes in place of what would move or turn the terminal."""
+    return _UNSAFE.sub(lambda found: _escape(found.group()), text)
+
+
+def _escape(character: str) -> str:
+    return json.dumps(character)[1:-1] if character < "\x7f" else f"\\u{ord(character):04x}"
+
+
+def short(text: str, characters: int = LONG_CHARACTERS) -> str:
+    """A safe text of bounded length."""
+    plain = safe(text)
+    return plain if len(plain) <= characters else plain[: characters - 1] + "…"
+
+
+def say(text: str = "", style: str = "") -> None:
+    """Print a line; it wraps where the terminal ends, between words."""
+    _console().print(Text(text, style=style), soft_wrap=not sys.stdout.isatty())
+
+
+def note(text: str) -> None:
+    """Print a remark to standard error: what is not the answer itself."""
+    sys.stderr.write(text + "\n")
+
+
+def table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    styles: Mapping[int, str] | None = None,
+) -> None:
+    """Print aligned columns; `styles` by row number. Cells are made safe here."""
+    styles = styles or {}
+    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for head in heads:
+        shown.add_column(Text(head), overflow="fold")
+    for number, row in enumerate(rows):
+        shown.add_row(*(Text(short(cell)) for cell in row), style=styles.get(number, ""))
+    _console().print(shown)
+
+
+def print_json(value: Any) -> None:
+    """Print a JSON document for machines."""
+    ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
+    text = json.dumps(_plain(value), indent=2, ensure_ascii=ascii_only)
+    # A lone surrogate is no UTF-8, but as an escape it is JSON.
+    sys.stdout.write(_SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text) + "\n")
+
+
+def json_line(value: Any) -> str:
+    """A JSON value on one line, for people."""
+    return json.dumps(_plain(value), ensure_ascii=False)
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _plain(value: Any) -> Any:
+    """A value that `json` can write: numbers that are none come as Jackson writes them."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(member) for key, member in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [_plain(element) for element in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _console() -> Console:
+    terminal = sys.stdout.isatty()
+    columns = shutil.get_terminal_size((WIDE_COLUMNS, 0)).columns
+    return Console(width=columns, no_color=not terminal, highlight=False, markup=False, emoji=False)

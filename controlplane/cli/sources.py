@@ -1,0 +1,96 @@
+"""A log that was named on the command line: opened, folded, and what is to be said about it."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from controlplane.cli.options import Reading
+from controlplane.cli.printing import note
+from controlplane.cli.progress import Watched
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import Fold
+from controlplane.core.order import entries_of
+from controlplane.core.profiles import Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.loading import Ends, load, moment, own_topics, read_topics
+from controlplane.logs.log import ReadableLog
+from controlplane.logs.opening import open_log
+
+PROBLEMS_SHOWN = 5
+"""How many lines that are no records are named; the rest is counted."""
+
+
+class Source(msgspec.Struct, frozen=True):
+    """An open log, who reads it, and up to where."""
+
+    where: str
+    log: ReadableLog
+    topics: Topics
+    exactly_once: bool
+    stop: Ends
+    problems: tuple[str, ...] = ()
+
+    async def fold(self, profile: Profile, *, trace: bool = False) -> Fold:
+        """The log as a worker of this release knows it."""
+        return await load(
+            self.log,
+            profile,
+            topics=self.topics,
+            exactly_once=self.exactly_once,
+            trace=trace,
+            stop=self.stop,
+        )
+
+    async def state(self, profile: Profile, *, trace: bool = False) -> ClusterState:
+        """The same, as a snapshot."""
+        return (await self.fold(profile, trace=trace)).snapshot()
+
+    async def entries(self) -> list[Entry]:
+        """Every record that is read."""
+        batches = self.log.read(list(self.stop), stop=self.stop)
+        return list(entries_of([batch async for batch in batches]))
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What every JSON answer tells about its log."""
+        read = {topic: list(ends) for topic, ends in self.stop.items()}
+        return {"log": self.where, "read_up_to": read, "problems": list(self.problems)}
+
+
+@asynccontextmanager
+async def opened(
+    where: str, reading: Reading, *, exactly_once: bool, as_of: str | None = None
+) -> AsyncIterator[Source]:
+    """Open a log for reading up to a point in time (the end, now) and close it again.
+
+    Raises:
+        LogError: it cannot be opened.
+        UnknownMoment: it has no such point in time.
+    """
+    found = await open_log(where, reading.opening(exactly_once=exactly_once))
+    log, topics = Watched(found.log, where), reading.topics
+    try:
+        stop = await moment(log, as_of, topics) if as_of else await _now(log, topics)
+        problems = tuple(map(str, found.problems))
+        _tell(where, problems)
+        yield Source(where, log, topics, exactly_once, stop, problems)
+    finally:
+        await log.close()
+
+
+async def _now(log: ReadableLog, topics: Topics) -> Ends:
+    """The end of every topic that a worker reads, those of single connectors included."""
+    ends = await log.ends(await read_topics(log, topics))
+    stop = {topics.config: ends[topics.config]}
+    fold = await load(log, Profile.of("kip"), topics=topics, stop=stop)
+    return {**ends, **await log.ends(await own_topics(log, fold))}
+
+
+def _tell(where: str, problems: Sequence[str]) -> None:
+    for problem in problems[:PROBLEMS_SHOWN]:
+        note(f"{where}: {problem}")
+    more = len(problems) - PROBLEMS_SHOWN
+    if more > 0:
+        note(f"{where}: … and {more} more; `-o json` lists them all")

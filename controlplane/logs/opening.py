@@ -1,0 +1,160 @@
+"""Opening any log by its name: `kafka://host:port`, an embedded log, a file that holds a dump."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from controlplane.core.entry import Entry
+from controlplane.core.state import Topics
+from controlplane.logs.dumps import Dump, Problem, read_dump
+from controlplane.logs.log import LogNotUsable, ReadableLog
+from controlplane.logs.memory import MemoryLog
+from controlplane.security import KafkaSecurity
+
+KAFKA = "kafka://"
+SQLITE = "sqlite://"
+_MAGIC = b"SQLite format 3\0"
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """What may have to be known to open a log: of a cluster how to get in, of a dump its form."""
+
+    topics: Topics = Topics()
+    security: KafkaSecurity | None = None
+    exactly_once: bool = True
+    """Read like a worker with that support: up to the last stable offset (Kafka only)."""
+    format: str | None = None
+    topic: str | None = None
+    """The topic of a dump whose lines do not tell."""
+
+
+class Opened(NamedTuple):
+    """A log, what it was read from, and what in it could not be read. To be closed."""
+
+    log: ReadableLog
+    form: str
+    """`kafka`, `sqlite`, or the format of a dump."""
+    problems: tuple[Problem, ...] = ()
+
+
+async def open_log(where: str, how: Opening | None = None) -> Opened:
+    """Open a log for reading. Nothing is created or changed.
+
+    Raises:
+        LogUnavailable: it cannot be reached, or is locked.
+        LogNotUsable: there is no such log, it is none, or lacks what is needed.
+        LogCorrupt: its file is damaged.
+    """
+    how = how or Opening()
+    if where.startswith(KAFKA):
+        return Opened(await _open_kafka(where.removeprefix(KAFKA), how), "kafka")
+    if is_embedded(where):
+        return Opened(await _open_sqlite(where), "sqlite")
+    dump = open_dump(path_of(where), how)
+    return Opened(await memory_log(dump.entries), dump.format, tuple(dump.problems))
+
+
+def open_dump(path: Path, how: Opening) -> Dump:
+    """A file of records, read whole."""
+    check_file(path)
+    return read_dump(path, format=how.format, topic=how.topic)
+
+
+def path_of(where: str) -> Path:
+    """The path in `sqlite:///path` (of `sqlite:////path`: an absolute one), or the text itself.
+
+    Raises:
+        LogNotUsable: a scheme that is none of ours.
+    """
+    scheme, found, rest = where.partition("://")
+    if not found or os.sep in scheme:
+        return Path(where)
+    if scheme != "sqlite" or not rest.strip("/"):
+        raise LogNotUsable(
+            f"{where!r} names no log: give kafka://host:port, sqlite:///path or the path of a file"
+        )
+    return Path(rest.removeprefix("/"))
+
+
+def is_embedded(where: str) -> bool:
+    """Whether a name means an embedded log: it says so, or a SQLite file lies there."""
+    return where.startswith(SQLITE) or _magic(path_of(where)) == _MAGIC
+
+
+def check_file(path: Path) -> None:
+    """Raise `LogNotUsable` where no file lies that can be read."""
+    if not path.exists():
+        raise LogNotUsable(f"{path} does not exist: check the path")
+    if path.is_dir():
+        raise LogNotUsable(f"{path} is a directory: name a file in it")
+    if not path.is_file():
+        raise LogNotUsable(f"{path} is no regular file: write its contents to one first")
+    try:
+        with path.open("rb") as file:
+            empty = not file.read(1)
+    except OSError as failure:
+        raise LogNotUsable(f"{path} cannot be read ({failure.strerror})") from None
+    if empty:
+        raise LogNotUsable(f"{path} is empty: there is no log in it")
+
+
+def _magic(path: Path) -> bytes:
+    if not path.is_file():
+        return b""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC))
+    except OSError:
+        return b""  # whoever opens it says why
+
+
+async def _open_sqlite(where: str) -> ReadableLog:
+    # Here, not above: reading a dump or a cluster needs no SQLite.
+    from controlplane.logs.sqlite import SqliteLog  # noqa: PLC0415
+
+    path = path_of(where)
+    check_file(path)
+    return await SqliteLog.open(path, create=False, read_only=True)
+
+
+async def _open_kafka(bootstrap: str, how: Opening) -> ReadableLog:
+    # Here, not above: aiokafka takes longer to import than a small log to fold.
+    from controlplane.logs.kafka.reader import KafkaReader  # noqa: PLC0415
+
+    reader = await KafkaReader.open(
+        bootstrap,
+        security=how.security,
+        isolation="read_committed" if how.exactly_once else "read_uncommitted",
+    )
+    topics = how.topics
+    try:
+        problems = await reader.check([topics.config, topics.offsets, topics.status])
+    except BaseException:
+        await reader.close()
+        raise
+    if problems:
+        await reader.close()
+        raise LogNotUsable(f"{problems[0]}: {_NAME_THEM}")
+    return reader
+
+
+_NAME_THEM = "name the topics with --config-topic and the like, or with --worker-properties"
+
+
+async def memory_log(entries: list[Entry]) -> MemoryLog:
+    """A log in memory that holds these entries."""
+    log = MemoryLog()
+    for topic, partitions in partitions_of(entries).items():
+        await log.create_topic(topic, partitions)
+    await log.put(entries)
+    return log
+
+
+def partitions_of(entries: list[Entry]) -> dict[str, int]:
+    """Topics, each with as many partitions as the entries need."""
+    partitions: dict[str, int] = {}
+    for entry in entries:
+        partitions[entry.topic] = max(partitions.get(entry.topic, 0), entry.partition + 1)
+    return partitions
