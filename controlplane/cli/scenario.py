@@ -88,15 +88,21 @@ def _different(results: Sequence[Result]) -> int:
 
 
 def _print(results: Sequence[Result], *, rewriting: bool) -> None:
-    if not rewriting:
-        for text in filter(None, (report(*result, advice="") for result in results)):
-            click.echo(text)
     steps = sum(len(played) for _, played in results)
     different = _different(results)
-    verdict = f"{different} differ" if different else "all as written"
+    verdict = "rewritten" if rewriting else "differ"
     if different and not rewriting:
+        for text in filter(None, (report(*result, advice="") for result in results)):
+            click.echo(f"{text}\n")
         click.echo(ADVICE)
-    click.echo(f"{len(results)} scenarios, {steps} steps: {verdict}", err=True)
+    count = f"{different} {verdict}" if different else "all as written"
+    click.echo(
+        f"{_counted(len(results), 'scenario')}, {_counted(steps, 'step')}: {count}", err=True
+    )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _as_json(parsed: Scenario, played: Sequence[Played]) -> dict[str, Any]:

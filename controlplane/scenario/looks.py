@@ -1,0 +1,240 @@
+"""What can be viewed: per look a function from what one worker knows to cells by row.
+
+A row's label is what it is about, a cell what this worker makes of it. Tables are put together by
+the verb `view`; nothing here knows about other workers.
+"""
+
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from controlplane.core import views
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import ACCEPTED, Call, Fold, Outcome
+from controlplane.core.hazards import hazards
+from controlplane.core.records import Activity, RestartRequest, Status
+from controlplane.core.state import ClusterState
+from controlplane.scenario.notation import key_text_of, printable, text_of
+from controlplane.scenario.show import NONE, json_text, place
+
+ACCEPTED_CELL = "accepted"
+NO_CALL = "-"
+
+
+class Reader(NamedTuple):
+    """One worker: what it knows, and the records it has read to know it."""
+
+    state: ClusterState
+    entries: Sequence[Entry]
+
+    @property
+    def fold(self) -> Fold:
+        """A fold that has read nothing yet, as this worker would read."""
+        state = self.state
+        return Fold(state.profile, topics=state.topics, exactly_once=state.exactly_once)
+
+
+Cells = Callable[[Reader], Mapping[str, str]]
+
+
+class Shared(NamedTuple):
+    """A column that workers should agree about, so there is one for all of them."""
+
+    title: str
+    cells: Cells
+
+
+class Look(NamedTuple):
+    """One kind of view."""
+
+    subject: str
+    """Heads the first column."""
+    cells: Cells
+    shared: Shared | None = None
+    bare: bool = False
+    """No header where there is but one column."""
+    dull: str = ""
+    """A row that has nothing but this in its cells is left out."""
+
+
+def _connectors(reader: Reader) -> dict[str, str]:
+    """Connectors that have a config, and what the user wants of them."""
+    return {printable(name): _target(reader.state, name) for name in views.connectors(reader.state)}
+
+
+def _target(state: ClusterState, name: str) -> str:
+    target = views.target(state, name)
+    shown = "(no target)" if target is None else target.value
+    return shown + (", inconsistent" if name in state.config.inconsistent else "")
+
+
+def _task_counts(reader: Reader) -> dict[str, str]:
+    """How many tasks of each connector would be run."""
+    counts = {}
+    for name in views.connectors(reader.state):
+        try:
+            counts[printable(name)] = str(len(views.task_ids(reader.state, name)))
+        except views.ReadFailed:
+            counts[printable(name)] = "(fails)"
+    return counts
+
+
+def _tasks(reader: Reader) -> dict[str, str]:
+    """Task configs as `GET /connectors/{c}/tasks` lists them, and those that wait for a commit."""
+    state, cells = reader.state, {}
+    for name in views.connectors(state):
+        for task, config in views.task_configs(state, name).items():
+            shown = "(no config)" if config is None else json_text(config)
+            hidden = ", inconsistent" if name in state.config.inconsistent else ""
+            cells[printable(f"{name}-{task}")] = shown + hidden
+    for name, waiting in state.config.deferred.items():
+        for task, config in waiting.items():
+            cells[printable(f"{name}-{task} deferred")] = json_text(config)
+    return cells
+
+
+def _status(reader: Reader) -> dict[str, str]:
+    """What workers report of connectors and tasks, also of some that have no config."""
+    status = reader.state.status
+    cells = {printable(name): _report(report) for name, report in status.connectors.items()}
+    for name, tasks in status.tasks.items():
+        for task, report in tasks.items():
+            cells[printable(f"{name}-{task}")] = _report(report)
+    return cells
+
+
+def _report(report: Status) -> str:
+    shown = f"{report.state.value} {report.worker_id or NONE} gen {report.generation}"
+    version = f" version {report.version}" if report.version else ""
+    return printable(shown + version + (f" {report.trace}" if report.trace else ""))
+
+
+def _topics(reader: Reader) -> dict[str, str]:
+    """Active topics by connector, as the keys have them; the cell says what the value adds."""
+    return {
+        printable(f"{name} {topic}"): _use(name, topic, use)
+        for name, topics in reader.state.status.active_topics.items()
+        for topic, use in topics.items()
+    }
+
+
+def _use(name: str, topic: str, use: Activity) -> str:
+    other = "" if (use.connector, use.topic) == (name, topic) else f"{use.connector} {use.topic} "
+    return printable(f"{other}task {use.task}")
+
+
+def _offsets(reader: Reader) -> dict[str, str]:
+    """Offsets as a task finds them: by raw key."""
+    usual = reader.state.topics.offsets
+    return {
+        ("" if topic == usual else f"{topic} ") + key_text_of(key): text_of(value)
+        for topic, part in reader.state.offsets.items()
+        for key, value in part.values.items()
+    }
+
+
+def _partitions(reader: Reader) -> dict[str, str]:
+    """Source partitions as `GET /connectors/{c}/offsets` lists them."""
+    state, cells = reader.state, {}
+    for name in views.connectors(state) if state.profile.rest_offsets else ():
+        for view in views.source_offsets(state, name):
+            if view.offset is not None or not state.profile.rest_kip_offsets:
+                cells[printable(f"{name} {json_text(view.partition)}")] = json_text(view.offset)
+    return cells
+
+
+def _fencing(reader: Reader) -> dict[str, str]:
+    """What a leader knows about producers that may have to be fenced."""
+    config = reader.state.config
+    names = {*config.fenced_counts, *config.pending_fencing, *config.generations}
+    return {printable(name): ", ".join(_fences(reader.state, name)) for name in names}
+
+
+def _fences(state: ClusterState, name: str) -> Iterator[str]:
+    yield f"count {state.config.fenced_counts.get(name, NONE)}"
+    if name in state.config.pending_fencing:
+        yield "pending"
+    if name in state.config.generations:
+        yield f"generation {state.config.generations[name]}"
+
+
+def _worker(reader: Reader) -> dict[str, str]:
+    """What a worker knows that concerns no connector."""
+    config = reader.state.config
+    cells = {"config offset": str(config.offset)}
+    if config.session_key:
+        key = b64encode(config.session_key.key).decode()
+        cells["session key"] = f"{key} {printable(config.session_key.algorithm)}"
+    return cells
+
+
+def _outcomes(reader: Reader) -> dict[str, str]:
+    """What each record does to a worker that reads it while it starts."""
+    return {label: _fate(outcome) for label, outcome in _applied(reader, reader.fold)}
+
+
+def _fate(outcome: Outcome) -> str:
+    if outcome == ACCEPTED:
+        return ACCEPTED_CELL
+    thrown = f" ({outcome.thrown})" if outcome.thrown else ""
+    return printable(f"{outcome.kind.value}: {outcome.reason}{thrown}")
+
+
+def _calls(reader: Reader) -> dict[str, str]:
+    """What each record makes a worker do that has been running since before the first of them."""
+    fold = reader.fold
+    fold.live = True
+    return {
+        label: "; ".join(_call(call) for call in outcome.calls) or NO_CALL
+        for label, outcome in _applied(reader, fold)
+    }
+
+
+def _call(call: Call) -> str:
+    match call:
+        case Call("restart", _, RestartRequest(name, include_tasks, only_failed)):
+            flags = {"with tasks": include_tasks, "only failed": only_failed}
+            return printable(" ".join(["restart", name, *(flag for flag in flags if flags[flag])]))
+        case Call("logger level", namespace, level):
+            return printable(f"logger level {namespace} {level}")
+        case Call("session key"):
+            return "session key"
+        case Call("task configs", frozenset() as tasks):
+            named = sorted(f"{name}-{task}" for name, task in tasks) or [NONE]
+            return printable(" ".join(["task configs", *named]))
+    return printable(f"{call.name} {call.subject}")
+
+
+def _applied(reader: Reader, fold: Fold) -> Iterator[tuple[str, Outcome]]:
+    for entry in reader.entries:
+        yield f"{_place(reader, entry)} {key_text_of(entry.key)}", fold.apply(entry)
+
+
+def _place(reader: Reader, entry: Entry) -> str:
+    partitioned = any(one.partition for one in reader.entries if one.topic == entry.topic)
+    return place(entry, reader.state.topics, partitioned=partitioned)
+
+
+def _hazards(reader: Reader) -> dict[str, str]:
+    """Records on which this worker chokes, or about which members of a cluster cannot agree."""
+    state = reader.state
+    places = {entry.position: _place(reader, entry) for entry in reader.entries}
+    found = hazards(
+        reader.entries, state.profile, topics=state.topics, exactly_once=state.exactly_once
+    )
+    return {places[one.position]: one.danger.value for one in reversed(found)}
+
+
+LOOKS: Mapping[str, Look] = {
+    "connectors": Look("connector", _connectors, Shared("tasks", _task_counts)),
+    "tasks": Look("task", _tasks),
+    "status": Look("status", _status),
+    "topics": Look("topic", _topics),
+    "offsets": Look("source offset", _offsets, bare=True),
+    "partitions": Look("partition", _partitions),
+    "fencing": Look("connector", _fencing),
+    "worker": Look("worker", _worker),
+    "outcomes": Look("record", _outcomes, dull=ACCEPTED_CELL),
+    "calls": Look("record", _calls, dull=NO_CALL),
+    "hazards": Look("record", _hazards),
+}

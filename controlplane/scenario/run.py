@@ -1,0 +1,107 @@
+"""Running scenarios: play the steps, compare, show what differs, rewrite.
+
+Every step runs, also after one that differs, so that one cause shows all of its effects.
+"""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from controlplane.scenario.folds import Folds
+from controlplane.scenario.parse import BadScenario, Scenario, Step, parse, rewritten
+from controlplane.scenario.verbs import BadStep, verb
+from controlplane.scenario.world import World
+
+ADVICE = "if every change is wanted, `make scenarios-rewrite`, then read `git diff`"
+
+_LARGEST_BYTES = 1_000_000
+"""A scenario is read whole; one of more than a megabyte is some other file."""
+
+
+class Played(msgspec.Struct, frozen=True):
+    """One step and what it printed. `agreed`: all folds gave the same."""
+
+    step: Step
+    printed: tuple[str, ...]
+    agreed: bool = True
+
+    @property
+    def as_written(self) -> bool:
+        """Whether it printed what the file expects, and all folds agreed about it."""
+        return self.agreed and self.printed == self.step.expected
+
+
+def read(path: Path) -> Scenario:
+    """A scenario from a file.
+
+    Raises:
+        BadScenario: the file cannot be read, or is no scenario.
+    """
+    try:
+        if path.is_file() and path.stat().st_size > _LARGEST_BYTES:
+            raise BadScenario(f"{path}: larger than {_LARGEST_BYTES:,} bytes: not a scenario")
+        return parse(path.read_bytes().decode(), str(path))
+    except OSError as error:
+        raise BadScenario(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise BadScenario(f"{path}: not UTF-8 at byte {error.start}: not a scenario") from None
+
+
+async def play(scenario: Scenario, folds: Folds | None = None) -> list[Played]:
+    """Run all steps in a world of their own.
+
+    Raises:
+        BadScenario: a step makes no sense; the message names file and line.
+    """
+    world = World(folds or Folds())
+    try:
+        return [await _play(world, step, scenario.name) for step in scenario.steps]
+    finally:
+        await world.log.close()
+
+
+async def _play(world: World, step: Step, name: str) -> Played:
+    world.disagreed = False
+    try:
+        printed = tuple(await verb(step.verb)(world, step))
+    except BadStep as error:
+        raise BadScenario(f"{name}:{step.line + error.line}: {error}") from None
+    assert printed, f"{step.verb} printed nothing"
+    assert all(line.strip() for line in printed), f"{step.verb} printed a blank line"
+    return Played(step, printed, not world.disagreed)
+
+
+def report(scenario: Scenario, played: Sequence[Played], advice: str = ADVICE) -> str:
+    """What differs, step by step, and what to do about it; empty where nothing does."""
+    different = [one for one in played if not one.as_written]
+    blocks = ["\n".join(_difference(scenario, one)) for one in different]
+    return "\n\n".join([*blocks, *filter(None, [advice])]) if blocks else ""
+
+
+def _difference(scenario: Scenario, played: Played) -> Iterator[str]:
+    step = played.step
+    yield f"{scenario.name}:{step.line}: {step.text}"
+    context = len(step.expected) + len(played.printed)
+    lines = list(difflib.unified_diff(step.expected, played.printed, n=context, lineterm=""))
+    # The first three lines name files and line numbers: the line above has said it.
+    for line in lines[3:] or [f" {line}" for line in played.printed]:
+        yield f"    {line}"
+
+
+def rewrite(path: Path, scenario: Scenario, played: Sequence[Played]) -> bool:
+    """Write what was printed into the file; answers whether that changed it.
+
+    Raises:
+        BadScenario: folds disagree. What is in doubt must not become what is expected.
+    """
+    for one in played:
+        if not one.agreed:
+            place = f"{scenario.name}:{one.step.line}"
+            raise BadScenario(f"{place}: folds disagree here: settle that before rewriting")
+    text = rewritten(scenario, [one.printed for one in played])
+    if text == "".join(scenario.lines):
+        return False
+    path.write_bytes(text.encode())
+    return True

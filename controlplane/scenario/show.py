@@ -1,0 +1,109 @@
+"""Printing: one fact per line, sorted, aligned, and the same on every run.
+
+Never a clock, a port, or an id that varies. What is absent is said: `∅` for a tombstone, `(none)`,
+`(empty)`, `(no response)`.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from controlplane.core import javajson
+from controlplane.core.entry import Entry
+from controlplane.core.state import Topics
+from controlplane.scenario.notation import key_text_of, printable, text_of
+
+OK = "ok"
+NONE = "(none)"
+NOTHING = "(empty)"
+
+_GAP = 2
+_LABEL_WIDTH = 10
+_KEY_WIDTH = 20
+"""Least widths, so that tables of one file look alike though their contents differ."""
+
+
+class Row(NamedTuple):
+    """One line of a table: what it is about, its cells, and who says so if not the main fold."""
+
+    label: str
+    cells: tuple[str, ...]
+    via: str = ""
+
+
+def table(header: Row | None, rows: Sequence[Row]) -> list[str]:
+    """An aligned table, rows as they come; `(none)` where there is no row."""
+    if not rows:
+        return [NONE]
+    shown = ([header] if header else []) + list(rows)
+    lines = aligned([(row.label, *row.cells) for row in shown], _LABEL_WIDTH)
+    return [
+        line + (f"   <-- via {row.via}" if row.via else "")
+        for row, line in zip(shown, lines, strict=True)
+    ]
+
+
+def aligned(rows: Sequence[Sequence[str]], *least: int) -> list[str]:
+    """Rows with their columns padded to equal widths (`least`: of the first columns), two apart."""
+    widths = [
+        max(*map(len, column), least[index] if index < len(least) else 0)
+        for index, column in enumerate(zip(*rows, strict=True))
+    ]
+    return [
+        (" " * _GAP)
+        .join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        .rstrip()
+        for row in rows
+    ]
+
+
+def entries(found: Sequence[Entry], topics: Topics) -> list[str]:
+    """Records with their places: `config@4  key  value`."""
+    if not found:
+        return [NOTHING]
+    partitioned = {entry.topic for entry in found if entry.partition}
+    rows = [
+        (
+            place(entry, topics, partitioned=entry.topic in partitioned),
+            key_text_of(entry.key),
+            text_of(entry.value) + ("  (aborted)" if entry.aborted else ""),
+        )
+        for entry in found
+    ]
+    return aligned(rows, 0, _KEY_WIDTH)
+
+
+def place(entry: Entry, topics: Topics, *, partitioned: bool) -> str:
+    """`config@4`, or `status@2:4` where there are several partitions."""
+    partition = f"{entry.partition}:" if partitioned else ""
+    return f"{topics.short(entry.topic)}@{partition}{entry.offset}"
+
+
+def span(topic: str, offsets: Sequence[int], partition: int | None) -> str:
+    """A range of records just written: `config@0..3`."""
+    first, last = offsets[0], offsets[-1]
+    start = f"{topic}@{'' if partition is None else f'{partition}:'}{first}"
+    return start if first == last else f"{start}..{last}"
+
+
+def json_text(value: Any) -> str:
+    """A parsed JSON value on one line, members sorted: Java keeps them in no order."""
+    return printable(javajson.encode(_sorted(value)).decode())
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _sorted(value[name]) for name in sorted(value)}
+    if isinstance(value, list):
+        return [_sorted(element) for element in value]
+    return value
+
+
+def naturally(labels: Iterable[str]) -> list[str]:
+    """Sorted as people count: `orders-2` before `orders-10`."""
+    return sorted(labels, key=_counting)
+
+
+def _counting(label: str) -> tuple[list[tuple[str, int]], str]:
+    parts = re.findall(r"([^0-9]*)([0-9]*)", label)
+    return [(text, int(digits or -1)) for text, digits in parts], label

@@ -1,0 +1,103 @@
+"""What every verb asks of its step: words and options that it knows, in a form it can use."""
+
+import re
+from collections.abc import Collection
+
+from controlplane.core.profiles import UnknownRelease, resolve
+from controlplane.core.state import Topics
+from controlplane.scenario.parse import Step
+from controlplane.scenario.world import EXACTLY_ONCE, Worker, World
+
+_SECONDS = re.compile(r"([+-]?)([0-9]{1,9})(ms|s|m)", re.ASCII)
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000}
+
+
+class BadStep(ValueError):
+    """A step that makes no sense. The message says what would; `line` counts in the body."""
+
+    def __init__(self, reason: str, line: int = 0) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+def only(step: Step, *, words: int, options: Collection[str] = (), body: bool = False) -> None:
+    """Check that a step has so many words, no options but these, and a body only if it may."""
+    if len(step.words) != words:
+        given = f"{len(step.words)} words" if len(step.words) != 1 else "1 word"
+        raise BadStep(f"`{step.verb}` takes {words or 'no'} words, not {given}")
+    for name in step.options:
+        if name not in options:
+            known = ", ".join(f"{one}=" for one in options) or "none"
+            raise BadStep(f"`{step.verb}` has no option {name}= (known: {known})")
+    if step.body and not body:
+        raise BadStep(f"`{step.verb}` takes no lines before ----", 1)
+
+
+def number(step: Step, option: str, default: int) -> int:
+    """A whole number, not negative."""
+    text = step.options.get(option)
+    if text is None:
+        return default
+    if not re.fullmatch(r"[0-9]{1,12}", text, re.ASCII):
+        raise BadStep(f"{option}={text} is not a whole number")
+    return int(text)
+
+
+def choice(step: Step, option: str, allowed: Collection[str], default: str) -> str:
+    """One of a few words."""
+    text = step.options.get(option, default)
+    if text not in allowed:
+        raise BadStep(f"{option}={text}: use {' or '.join(allowed)}")
+    return text
+
+
+def duration_ms(step: Step, option: str) -> int:
+    """A time such as `-5s`, `250ms`, `2m`, in ms; 0 where there is none."""
+    text = step.options.get(option)
+    if text is None:
+        return 0
+    found = _SECONDS.fullmatch(text)
+    if found is None:
+        raise BadStep(f"{option}={text} is not a time: write it like -5s or 250ms")
+    return int(f"{found[1]}{found[2]}") * _UNIT_MS[found[3]]
+
+
+def topic(step: Step, world: World) -> str:
+    """The topic that a step's first word names: `config`, `offsets`, `status`, `commands`.
+
+    With `topic=NAME` it is a connector's own offsets topic.
+    """
+    short = step.words[0]
+    if short not in Topics.__struct_fields__:
+        raise BadStep(f"`{short}` is no topic: use {', '.join(Topics.__struct_fields__)}")
+    own = step.options.get("topic")
+    if own is not None and short != "offsets":
+        raise BadStep("only an offsets topic can have another name")
+    usual: str = getattr(world.topics, short)
+    return own or usual
+
+
+def worker(name: str, release: str) -> Worker:
+    """A worker of a release: `3.4`, `kip`, or `3.9+eos` with exactly-once support enabled."""
+    plain = release.removesuffix(EXACTLY_ONCE)
+    try:
+        found = resolve(plain)
+    except UnknownRelease as error:
+        raise BadStep(str(error)) from None
+    if found.warning:
+        raise BadStep(found.warning)
+    return Worker(name, plain, found.profile, release != plain)
+
+
+def started(world: World) -> None:
+    """Check that there is a cluster."""
+    if not world.workers:
+        raise BadStep("there is no cluster yet: begin with `cluster w1@3.9`")
+
+
+def leader(step: Step, world: World) -> str:
+    """Who leads from now on: `leader=`, else the worker who does."""
+    name = step.options.get("leader", world.leader)
+    if name not in world.workers:
+        raise BadStep(f"leader={name} is none of the workers ({' '.join(world.workers)})")
+    return name

@@ -1,0 +1,60 @@
+"""`cluster`: who is there, and what the topics are like."""
+
+import re
+
+from controlplane.scenario.parse import Step
+from controlplane.scenario.show import OK
+from controlplane.scenario.verbs import asking
+from controlplane.scenario.verbs.asking import BadStep
+from controlplane.scenario.world import World
+
+_WORKER = re.compile(r"([A-Za-z][A-Za-z0-9-]*)@(\S+)", re.ASCII)
+_SWITCHES = ("commands", "steps")
+_MOST_PARTITIONS = 1_000
+"""Kafka's default for the offsets topic is 25; beyond this a scenario shows nothing more."""
+
+
+async def cluster(world: World, step: Step) -> list[str]:
+    """Build workers and topics; once per scenario, first.
+
+    A release is written as in `controlplane inspect --profile`; `+eos` means that the worker has
+    exactly-once support enabled. `partitions=` is for the offsets and status topics.
+
+        cluster w1@3.4 w2@3.9+eos w3@kip leader=w1 partitions=5
+        ----
+        ok
+    """
+    asking.only(step, words=len(step.words), options=("leader", "partitions", *_SWITCHES))
+    if world.workers:
+        raise BadStep("there is a cluster already: a scenario has one")
+    if not step.words:
+        raise BadStep("name at least one worker: `cluster w1@3.9`")
+    for word in step.words:
+        _join(world, word)
+    world.leader = next(iter(world.workers))
+    world.leader = asking.leader(step, world)
+    for name in _SWITCHES:
+        usual = "on" if world.settings[name] else "off"
+        world.settings[name] = asking.choice(step, name, ("on", "off"), usual) == "on"
+    await _make_topics(world, step)
+    return [OK]
+
+
+def _join(world: World, word: str) -> None:
+    found = _WORKER.fullmatch(word)
+    if found is None:
+        raise BadStep(f"`{word}` is no worker: write it like w1@3.4 or w1@3.9+eos")
+    if found[1] in world.workers:
+        raise BadStep(f"there are two workers {found[1]}: name them differently")
+    world.workers[found[1]] = asking.worker(found[1], found[2])
+
+
+async def _make_topics(world: World, step: Step) -> None:
+    partitions = asking.number(step, "partitions", 1)
+    if not 1 <= partitions <= _MOST_PARTITIONS:
+        raise BadStep(f"partitions={partitions}: use 1 to {_MOST_PARTITIONS}")
+    await world.add_topic(world.topics.config)
+    await world.add_topic(world.topics.offsets, partitions)
+    await world.add_topic(world.topics.status, partitions)
+    if world.settings["commands"]:
+        await world.add_topic(world.topics.commands)

@@ -1,0 +1,74 @@
+"""`given`: records that a foreign hand, or an older life of the cluster, has written."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from controlplane.core.entry import Position
+from controlplane.scenario import show
+from controlplane.scenario.notation import bytes_of
+from controlplane.scenario.parse import Step
+from controlplane.scenario.verbs import asking
+from controlplane.scenario.verbs.asking import BadStep
+from controlplane.scenario.world import World, Writing
+
+_RECORD = re.compile(r"(\S.*?) {2,}(\S.*?)\s*")
+_OPTIONS = ("topic", "partition", "clock", "transaction")
+
+
+async def given(world: World, step: Step) -> list[str]:
+    r"""Append raw records, one per line: key, two or more spaces, value.
+
+    Nothing is checked or completed: the log holds these bytes. `∅` is null (a tombstone, or no
+    key), `(empty)` no bytes at all, `\xNN` one byte; all else is itself. Records go where Kafka's
+    partitioner puts them, or to `partition=`. `clock=-5s` means a writer whose clock is behind.
+    With `transaction=aborted` or `committed` they are one transaction; its marker takes an offset.
+    `topic=` is a connector's own offsets topic.
+
+        given config
+        connector-orders     {"properties":{"tasks.max":"2"}}
+        target-state-orders  ∅
+        ----
+        config@0..1
+    """
+    asking.started(world)
+    asking.only(step, words=1, options=_OPTIONS, body=True)
+    topic = asking.topic(step, world)
+    if not step.body:
+        raise BadStep("no records: write one per line, key, two spaces, value")
+    records = [_record(line, number) for number, line in enumerate(step.body, start=1)]
+    if "topic" in step.options:
+        await world.add_topic(topic)
+    positions = await world.write(topic, records, await _writing(world, step, topic))
+    return list(_written(world, topic, positions, step.options.get("transaction", "")))
+
+
+def _record(line: str, number: int) -> tuple[bytes | None, bytes | None]:
+    found = _RECORD.fullmatch(line)
+    if found is None:
+        raise BadStep("not a record: write key, two spaces, value (∅ for a tombstone)", number)
+    return bytes_of(found[1]), bytes_of(found[2])
+
+
+async def _writing(world: World, step: Step, topic: str) -> Writing:
+    transaction = step.options.get("transaction", "")
+    if transaction:
+        asking.choice(step, "transaction", ("committed", "aborted"), "")
+    count = (await world.log.topics())[topic]
+    partition = asking.number(step, "partition", 0) if "partition" in step.options else None
+    if partition is not None and partition >= count:
+        raise BadStep(f"partition={partition}: the topic has {count}, numbered from 0")
+    return Writing(partition, asking.duration_ms(step, "clock"), transaction)
+
+
+def _written(
+    world: World, topic: str, positions: Sequence[Position], transaction: str
+) -> Iterator[str]:
+    """One line per partition, and one per marker."""
+    short = world.topics.short(topic)
+    several = len({place.partition for place in positions}) > 1 or positions[0].partition > 0
+    for partition in sorted({place.partition for place in positions}):
+        offsets = [place.offset for place in positions if place.partition == partition]
+        shown = partition if several else None
+        yield show.span(short, offsets, shown)
+        if transaction:
+            yield f"{show.span(short, [offsets[-1] + 1], shown)}  marker: {transaction}"
