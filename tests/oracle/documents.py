@@ -1,0 +1,148 @@
+"""Random JSON documents as bytes: good ones, and everything that Jackson reads in its own way."""
+
+from collections.abc import Callable, Sequence
+
+from tests.oracle.draw import Draw
+
+Field = tuple[bytes, bytes]
+"""A field of an object: name and value as they stand in the document, quotes included."""
+
+LEVELS_ALLOWED = 1000
+"""Jackson 2.15 refuses deeper documents."""
+
+LEVELS_OVERFLOWING = 30_000
+"""Deeper than a stack of 1 MiB allows, in every release. What lies between depends on the JVM."""
+
+LONG = (b'"k":0,' + b'"' + b"n" * 50_000 + b'":0', b'"' + b"n" * 50_001 + b'":0')
+
+INTEGERS = (
+    *(b"0 1 2 3 -1 -0 10 2147483647 2147483648 -2147483649 4294967295 4294967296".split()),
+    *(b"4294967297 4294967298 9223372036854775807 9223372036854775808 -9223372036854775809".split()),
+    *(b"18446744073709551616 18446744073709551617 18446744073709551618".split()),
+    b"1" + b"0" * 99,
+    b"-" + b"7" * 1000,
+    b"7" * 1001,
+)
+LEADING_ZEROS = (b"00", b"01", b"-01", b"002", b"0000000000", b"00.5", b"-00", b"01e1")
+REALS = (
+    *(b"0.0 -0.0 1.0 2.0 2e0 1.5 -2.50 0e5 -0e5 1E2 1e-3 1.0E10 1e400 -1e400 1e-400".split()),
+    *(b"1e2147483647 1e-2147483647 1e2147483648 1e-2147483649 1e99999999999 -1e99999999999".split()),
+    *(b"1e-99999999999 0e99999999999 -0e-99999999999 0.1e2147483648 123456789012345678.9".split()),
+    *(b"0.1 0.30000000000000004 5e-324 1.7976931348623157e308 1.7976931348623159e308".split()),
+    b"1." + b"3" * 999,
+    b"1." + b"3" * 1000,
+)
+NO_NUMBERS = tuple(b"NaN Infinity -Infinity +1 .5 1. 1e 1e+ 0x1 1_0 - -a 1a 1.5f --1".split())
+LITERALS = (b"true", b"false", b"null", b"[]", b"{}", b"[1]", b'{"k":1}', b"[null,true]")
+NO_LITERALS = tuple(b"tru nulll True nul true1 false_ null] undefined 'k' //".split())
+TEXTS = (
+    *(b'"" "k" "STARTED" "PAUSED" "STOPPED" "RUNNING" "1" "true" " "'.split(b" ")[:-1]),
+    b'" "',
+    "\"é\"".encode(),
+    "\"😀\"".encode(),
+    rb'"\u00e9\ud83d\ude00"',
+    rb'"\b\t\n\f\r\"\\\/"',
+    rb'"\u0000\u001F"',
+    rb'"\ud83d"',
+    rb'"\ude00\ud83d"',
+    b'"\xc0\x80"',
+    b'"\xf4\x90\x80\x80"',
+    b'"\xe0\x80\xaf"',
+    b'"\xf0\x80\x80\xaf"',
+    b'"\xed\xa0\x80"',
+    b'"\xed\xa0\xbd\xed\xb8\x80"',
+    b'"\x7f\xe2\x80\xa8"',
+)
+NO_TEXTS = (
+    *(b'"\xff" "k\x80" "\xc3" "\xe2\x82" "\xf8\x88\x80\x80\x80" "\xc3k" k" "k'.split(b" ")),
+    *(rb'"\x" "\u12" "\u12G4" "\'" \"k\"'.split(b" ")),
+    b'"\n"',
+    b'"\x00"',
+    b"'k'",
+)
+ODD = (INTEGERS, INTEGERS, REALS, LITERALS, LITERALS, TEXTS)
+BAD = (LEADING_ZEROS, NO_NUMBERS, NO_LITERALS, NO_TEXTS)
+
+SPACES = (b" ", b"\n", b"\t", b"\r\n", b"  ")
+GARBAGE = (b" x", b"x", b"{}", b",", b"]", b"}", b"1", b" 1", b"\x00", b"\xff", b"\xc3\xa9", b"_")
+EMPTY = (b"", b" ", b"\n\t\r ", b"\xef\xbb\xbf", b"\xef\xbb\xbf ", b"\xc2\xa0", b"\x0b", b"\x00")
+CODINGS = ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
+
+
+def scalar(draw: Draw) -> bytes:
+    """Any value that is no long document: mostly legal, of any type."""
+    if draw.mishap(0.1):
+        return draw.one_of(draw.one_of(BAD))
+    return draw.one_of(draw.one_of(ODD))
+
+
+def obj(draw: Draw, fields: Sequence[Field]) -> bytes:
+    """An object with these fields, perhaps with spaces, repeated and foreign fields, in disorder."""
+    fields = list(fields)
+    if draw.mishap(0.05):
+        fields.insert(draw.below(len(fields) + 1), (b'"extra"', scalar(draw)))
+    if fields and draw.mishap(0.03):
+        name, _ = draw.one_of(fields)
+        fields.insert(draw.below(len(fields) + 1), (name, scalar(draw)))
+    if draw.mishap(0.002):
+        fields.append((b'"deep"', nested(draw)))
+    if draw.mishap(0.001):
+        return b"{" + draw.one_of(LONG) + b"," + _joined(fields, b":") + b"}"
+    space = draw.one_of(SPACES) if draw.chance(0.1) else b""
+    return b"{" + space + _joined(fields, b":" + space, b"," + space) + space + b"}"
+
+
+def _joined(fields: Sequence[Field], colon: bytes, comma: bytes = b",") -> bytes:
+    return comma.join(name + colon + value for name, value in fields)
+
+
+def nested(draw: Draw) -> bytes:
+    """Lists within lists: as many as are allowed inside of an object, one more, or far too many."""
+    levels = draw.one_of((LEVELS_ALLOWED - 1, LEVELS_ALLOWED, LEVELS_OVERFLOWING))
+    return b"[" * levels + b"]" * levels
+
+
+Change = Callable[[Draw, bytes], bytes]
+
+
+def _recoded(draw: Draw, document: bytes) -> bytes:
+    coding = draw.one_of(CODINGS)
+    return document.decode("utf-8", "replace").encode(coding)
+
+
+def _cut(draw: Draw, document: bytes) -> bytes:
+    return document[: draw.below(len(document) + 1)]
+
+
+def _garbled(draw: Draw, document: bytes) -> bytes:
+    at = draw.below(len(document) + 1)
+    garbage = draw.one_of((*GARBAGE, b'"', b"{", b"[", b":", b"\\"))
+    return document[:at] + garbage + document[at + draw.below(2) :]
+
+
+CHANGES: tuple[Change, ...] = (
+    lambda draw, document: document + draw.one_of(GARBAGE),
+    lambda draw, document: document + draw.one_of(GARBAGE),
+    lambda draw, document: draw.one_of(SPACES) + document,
+    lambda draw, document: document.replace(b"}", b",}", 1),
+    lambda draw, document: draw.one_of(GARBAGE) + document,
+    _recoded,
+    _recoded,
+    _cut,
+    _garbled,
+    _garbled,
+)
+
+
+def worn(draw: Draw, document: bytes) -> bytes:
+    """The document as it is, or rarely with something done to its bytes."""
+    return draw.one_of(CHANGES)(draw, document) if draw.mishap(0.04) else document
+
+
+def anything(draw: Draw) -> bytes:
+    """A document that has nothing to do with what is expected."""
+    if draw.chance(0.3):
+        return draw.one_of(EMPTY)
+    if draw.chance(0.02):
+        return nested(draw)
+    return worn(draw, scalar(draw))

@@ -1,0 +1,39 @@
+"""Random choices: a seeded `Random`, and how wild the log shall be."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+class Draw:
+    """Everything random about one log.
+
+    `wildness` (0 to 1) scales the probability of all that is ill-formed: where most logs are sane,
+    records build upon each other; where few are, every way to be wrong comes up.
+    """
+
+    def __init__(self, seed: str) -> None:
+        self._random = Random(seed)
+        self.wildness = self.one_of((0.0, 0.3, 1.0, 1.0, 3.0))
+
+    def one_of(self, items: Sequence[Item]) -> Item:
+        """One of the items, each as likely as the others; repeat an item to make it likelier."""
+        return items[int(self._random.random() * len(items))]
+
+    def chance(self, probability: float) -> bool:
+        """True with this probability, however wild the log is."""
+        return self._random.random() < probability
+
+    def mishap(self, probability: float) -> bool:
+        """True with this probability in a log of wildness 1, and with less or more in others."""
+        return self._random.random() < probability * self.wildness
+
+    def below(self, bound: int) -> int:
+        """An integer from 0 to below the bound."""
+        return int(self._random.random() * bound)
+
+    def count(self, most: int) -> int:
+        """An integer from 1 to `most`; small ones are likelier."""
+        return 1 + int(self._random.random() ** 2 * most)

@@ -1,0 +1,215 @@
+"""Random records of every kind, well-formed and not, with few names so that they meet."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from tests.oracle.documents import anything, obj, scalar, worn
+from tests.oracle.draw import Draw
+
+Pair = tuple[bytes | None, bytes | None]
+"""Key and value of a record."""
+
+NAMES = (*(b"a b a b a-b c".split()), b"", b"a-", "é😀".encode(), b" ", b"a:b", b"\xed\xa0\x80")
+ODD_NAMES = NAMES[5:]
+TASKS = (b"0", b"1", b"0", b"1", b"2")
+ODD_TASKS = (
+    *(b"-1 +1 00 007 2-- -- 99999999999 2147483648 -2147483648 0x0 1.0 x 1-".split()),
+    b"",
+    b" 1",
+    "٣".encode(),
+    "𝟏".encode(),
+    "１".encode(),
+)
+STATES = tuple(b'"RUNNING" "UNASSIGNED" "RUNNING" "UNASSIGNED" "PAUSED" "FAILED"'.split())
+NEW_STATES = tuple(b'"RESTARTING" "STOPPED" "DESTROYED" "running" "STARTED" "X"'.split())
+TARGETS = tuple(b'"STARTED" "PAUSED" "STOPPED"'.split())
+ODD_TARGETS = tuple(b'"paused" "X" "" "RUNNING"'.split())
+SECRETS = (b'"AQID"', b'"AQ=="', b'"AQ"', b'"AQI="')
+ODD_SECRETS = (b'""', b'"AQ="', b'"A"', b'"AQ=\\n"', b'" AQID"', b'"_-"', b'"=="', b'"+/+/"')
+
+NO_KEYS = (
+    *(b"foo connector task-a- task--0 task-0 task- session-keyX status-task-0 commit".split()),
+    *(b"status- target-state- tasks-fencing- status-connector status-task-a- restart-".split()),
+    *(b"Connector-a logger-cluster status-topic-t status-topic-t:short".split()),
+    b"",
+    b"\xff",
+    b"\xef\xbb\xbfconnector-a",
+    b"connector-\xff",
+    b"connector-\xed\xa0",
+    b"connector-\xe2\x82",
+    b"connector-\x00",
+)
+
+
+def name(draw: Draw) -> bytes:
+    """A connector's name, rarely an odd one."""
+    return draw.one_of(ODD_NAMES if draw.mishap(0.05) else NAMES[:5])
+
+
+def task(draw: Draw) -> bytes:
+    """A task's number, rarely an odd one."""
+    return draw.one_of(ODD_TASKS if draw.mishap(0.05) else TASKS)
+
+
+class Part(NamedTuple):
+    """A field of a kind of record, and what may stand in it."""
+
+    name: bytes
+    good: tuple[bytes, ...]
+    odd: tuple[bytes, ...] = ()
+    optional: bool = False
+
+
+class Kind(NamedTuple):
+    """A kind of record: how its key is made, and the fields of its value."""
+
+    key: Callable[[Draw], bytes]
+    value: Callable[[Draw], bytes]
+    removable: float = 0.02
+    """Probability of a tombstone."""
+
+
+def _field(draw: Draw, part: Part) -> tuple[bytes, bytes] | None:
+    if draw.mishap(0.06) or (part.optional and draw.chance(0.4)):
+        return None
+    quoted = b'"' + part.name + b'"'
+    if draw.mishap(0.08):
+        return quoted, scalar(draw)
+    if part.odd and draw.mishap(0.15):
+        return quoted, draw.one_of(part.odd)
+    return quoted, draw.one_of(part.good)
+
+
+def _struct(draw: Draw, parts: tuple[Part, ...]) -> bytes:
+    drawn = (_field(draw, part) for part in parts)
+    fields = [field for field in drawn if field is not None]
+    if draw.chance(0.05):
+        fields.reverse()
+    return obj(draw, fields)
+
+
+def struct(*parts: Part) -> Callable[[Draw], bytes]:
+    """A drawer of objects with these fields."""
+    return partial(_struct, parts=parts)
+
+
+def _properties(draw: Draw) -> bytes:
+    names = (b'"x"', b'"y"', b'"\\u0078"', '"é"'.encode(), b'""')
+    fields = [(draw.one_of(names), scalar(draw)) for _ in range(draw.below(3))]
+    return obj(draw, fields)
+
+
+def _config(draw: Draw) -> bytes:
+    if draw.mishap(0.06):
+        return obj(draw, [])
+    value = scalar(draw) if draw.mishap(0.08) else _properties(draw)
+    return obj(draw, [(b'"properties"', value)])
+
+
+def _active_topic(draw: Draw) -> bytes:
+    return obj(draw, [(b'"topic"', scalar(draw) if draw.mishap(0.08) else _TOPIC(draw))])
+
+
+def _offset_key(draw: Draw) -> bytes:
+    if draw.mishap(0.1):
+        return worn(draw, anything(draw))
+    owner = scalar(draw) if draw.mishap(0.05) else b'"' + draw.one_of((b"a", b"b", b"a-b")) + b'"'
+    partition = scalar(draw) if draw.mishap(0.1) else _partition(draw)
+    items = [owner, partition, *([scalar(draw)] if draw.mishap(0.02) else [])]
+    comma = b", " if draw.chance(0.1) else b","
+    return worn(draw, b"[" + comma.join(items) + b"]")
+
+
+def _partition(draw: Draw) -> bytes:
+    values = (*(b"0 1 1.0 1.0 0.0 -0.0 true 01 1e0 [1]".split()), b'"t"', b'"\\u0074"', b"[1.0]")
+    names = (b'"p"', b'"q"', b'"\\u0070"')
+    fields = [(draw.one_of(names), draw.one_of(values)) for _ in range(draw.below(3))]
+    return obj(draw, fields)
+
+
+def _topic_key(draw: Draw) -> bytes:
+    topic = draw.one_of((b"t", b"u", b"t.v-w", b"") if draw.mishap(0.1) else (b"t", b"u"))
+    separators = (b":connector-", b":ZZZZZZZZZZ", b":connector", b"", b":X:connect-")
+    separator = draw.one_of(separators) if draw.mishap(0.05) else b":connector-"
+    return b"status-topic-" + topic + separator + name(draw)
+
+
+def named(prefix: bytes) -> Callable[[Draw], bytes]:
+    """A drawer of keys: the prefix and a name."""
+    return lambda draw: prefix + name(draw)
+
+
+def numbered(prefix: bytes) -> Callable[[Draw], bytes]:
+    """A drawer of keys: the prefix, a name, and a task."""
+    return lambda draw: prefix + name(draw) + b"-" + task(draw)
+
+
+_COUNTS = (b"0", b"1", b"1", b"2", b"2", b"3")
+_ODD_COUNTS = (b"-1", b"4294967296", b"4294967298", b"2147483648", b"1.0", b'"1"', b"true", b"-0")
+_GENERATIONS = (b"1", b"2", b"3", b"4294967297", b"-1")
+_FLAGS = (b"true", b"false")
+_NAMES_QUOTED = (b'"t"', b'"a"', b'""')
+
+_STATUS = struct(
+    Part(b"state", STATES, NEW_STATES),
+    Part(b"trace", (b"null", b'"oops"')),
+    Part(b"worker_id", (b'"w1"', b'"w2"'), (b"null",)),
+    Part(b"generation", _GENERATIONS, (b"1.0", b'"1"')),
+    Part(b"version", (b'"1.0"', b"null"), optional=True),
+)
+_TOPIC = struct(
+    Part(b"name", _NAMES_QUOTED),
+    Part(b"connector", _NAMES_QUOTED),
+    Part(b"task", TASKS),
+    Part(b"discoverTimestamp", (b"99", b"1700000000000")),
+)
+_OFFSET = struct(Part(b"pos", (b"1", b"2", b"1.5", b'"x"', b"[1]")))
+
+CONNECTOR = Kind(named(b"connector-"), _config, 0.15)
+TASK = Kind(numbered(b"task-"), _config)
+COMMIT = Kind(named(b"commit-"), struct(Part(b"tasks", _COUNTS, _ODD_COUNTS)))
+TARGET = Kind(
+    named(b"target-state-"),
+    struct(
+        Part(b"state", TARGETS, ODD_TARGETS), Part(b"state.v2", TARGETS, ODD_TARGETS, optional=True)
+    ),
+    0.15,
+)
+FENCING = Kind(named(b"tasks-fencing-"), struct(Part(b"task-count", _COUNTS, _ODD_COUNTS)))
+SESSION_KEY = Kind(
+    lambda _: b"session-key",
+    struct(
+        Part(b"key", SECRETS, ODD_SECRETS),
+        Part(b"algorithm", (b'"HmacSHA256"', b'"X"'), (b'""',)),
+        Part(b"creation-timestamp", (b"1", b"1700000000000"), (b"1.0", b"9223372036854775808")),
+    ),
+)
+RESTART = Kind(
+    named(b"restart-connector-"),
+    struct(Part(b"include-tasks", _FLAGS), Part(b"only-failed", _FLAGS)),
+)
+LOGGER = Kind(named(b"logger-cluster-"), struct(Part(b"level", (b'"DEBUG"', b'"x"', b'""'))))
+CONNECTOR_STATUS = Kind(named(b"status-connector-"), _STATUS, 0.15)
+TASK_STATUS = Kind(numbered(b"status-task-"), _STATUS, 0.1)
+ACTIVE_TOPIC = Kind(_topic_key, _active_topic, 0.2)
+OFFSET = Kind(_offset_key, _OFFSET, 0.25)
+
+CONFIG_KINDS = (
+    *(CONNECTOR, CONNECTOR, TASK, TASK, TASK, COMMIT, COMMIT, TARGET, TARGET),
+    *(FENCING, SESSION_KEY, RESTART, LOGGER),
+)
+STATUS_KINDS = (CONNECTOR_STATUS, TASK_STATUS, TASK_STATUS, ACTIVE_TOPIC)
+OFFSET_KINDS = (OFFSET,)
+
+
+def pair(draw: Draw, kind: Kind) -> Pair:
+    """Key and value of a record of this kind, or nearly."""
+    key: bytes | None = kind.key(draw)
+    if draw.mishap(0.03):
+        key = None if draw.chance(0.2) else draw.one_of(NO_KEYS)
+    if draw.chance(kind.removable):
+        return key, None
+    if draw.mishap(0.03):
+        return key, b"null"
+    return key, anything(draw) if draw.mishap(0.05) else worn(draw, kind.value(draw))
