@@ -147,6 +147,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     writes_tasks_when_reconfigured: bool
     """Tasks are committed again after each change of the connector config."""
 
+    def __repr__(self) -> str:
+        return f"Profile.of({self.release!r})"
+
     @staticmethod
     def of(name: str) -> "Profile":
         """The profile of a release (`"3.4.1"`), a line (`"3.4"`: its last patch) or `"kip"`.

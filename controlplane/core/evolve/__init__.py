@@ -78,9 +78,9 @@ class Fold:
     def apply(self, entry: Entry) -> Outcome:
         """Fold one entry and say what came of it."""
         self.advance(entry.topic, entry.partition, entry.offset + 1)
+        part = self._parts.get(entry.topic) or self.offsets_of(entry.topic)
         if entry.aborted and not self.sees_aborted(entry.topic):
             return UNSEEN
-        part = self._parts.get(entry.topic) or self.offsets_of(entry.topic)
         outcome = part.apply(entry)
         if self.trace or not isinstance(part, OffsetFold):
             self._causes.writable()[entry.topic, entry.key] = entry.position

@@ -1,0 +1,108 @@
+"""Random logs: few names, every kind of record, well formed and not, so that records interact."""
+
+import json
+
+from hypothesis import strategies as st
+
+from controlplane.core.entry import Entry
+from controlplane.core.profiles import PROFILES
+
+NAMES = ("a", "b", "a-1", "")
+TOPICS = ("connect-configs", "connect-offsets", "connect-status", "connect-commands", "own")
+
+profiles = st.sampled_from(PROFILES)
+
+_CONFIG_KEYS = [
+    key
+    for name in NAMES
+    for key in (
+        f"connector-{name}",
+        f"target-state-{name}",
+        f"commit-{name}",
+        f"task-{name}-0",
+        f"task-{name}-1",
+        f"tasks-fencing-{name}",
+        f"restart-connector-{name}",
+    )
+] + ["session-key", "logger-cluster-x", "task-x", "junk"]
+_CONFIG_VALUES: list[bytes | None] = [
+    None,
+    b"",
+    b"null",
+    b"{",
+    b"[]",
+    b"{}",
+    b'{"properties":{"k":"v"}}',
+    b'{"properties":{"k":"w","offsets.storage.topic":"own"}}',
+    b'{"properties":null}',
+    b'{"tasks":0}',
+    b'{"tasks":1}',
+    b'{"tasks":2}',
+    b'{"tasks":-1}',
+    b'{"tasks":01}',
+    b'{"tasks":1.0}',
+    b'{"task-count":1}',
+    b'{"state":"PAUSED","state.v2":"STOPPED"}',
+    b'{"state":"STOPPED"}',
+    b'{"state":"STARTED","state.v2":"FUTURE"}',
+    b'{"key":"AQ==","algorithm":"a","creation-timestamp":1}',
+    b'{"key":"*","algorithm":"a","creation-timestamp":1}',
+    b'{"include-tasks":true}',
+    b'{"level":"INFO"}',
+]
+_STATUS_KEYS = [
+    key
+    for name in NAMES
+    for key in (f"status-connector-{name}", f"status-task-{name}-0", f"status-task-{name}-1")
+] + ["status-topic-t:connector-a", "status-topic-t", "junk"]
+_STATUS_VALUES: list[bytes | None] = [None, b"", b"null", b"{}"] + [
+    json.dumps({"state": state, "worker_id": "w", "generation": generation}).encode()
+    for state in ("UNASSIGNED", "RUNNING", "STOPPED", "RESTARTING", "FUTURE")
+    for generation in (1, 2)
+]
+_STATUS_VALUES.append(
+    b'{"topic":{"name":"t","connector":"a","task":0,"discoverTimestamp":1}}',
+)
+_OFFSET_KEYS = [
+    f'["{name}",{partition}]'.encode()
+    for name in NAMES[:2]
+    for partition in ('{"p":1}', '{"p":1 }', '{"q":2,"p":1}', '{"p":1,"q":2}', "null")
+] + [b"{", b"junk"]
+_OFFSET_VALUES: list[bytes | None] = [None, None, b"", b"null", b'{"o":1}', b'{"o":2}', b"{"]
+
+_bytes = st.one_of(st.none(), st.binary(max_size=20))
+
+
+Pair = tuple[bytes | None, bytes | None]
+
+
+def _pairs(keys: list[str] | list[bytes], values: list[bytes | None]) -> st.SearchStrategy[Pair]:
+    raw = [key.encode() if isinstance(key, str) else key for key in keys]
+    good = st.tuples(st.sampled_from(raw), st.sampled_from(values))
+    return st.one_of(good, good, good, good, st.tuples(_bytes, _bytes))
+
+
+_PAIRS = {
+    "connect-configs": _pairs(_CONFIG_KEYS, _CONFIG_VALUES),
+    "connect-status": _pairs(_STATUS_KEYS, _STATUS_VALUES),
+    "connect-offsets": _pairs(_OFFSET_KEYS, _OFFSET_VALUES),
+    "own": _pairs(_OFFSET_KEYS, _OFFSET_VALUES),
+    "connect-commands": st.tuples(_bytes, _bytes),
+}
+
+
+@st.composite
+def logs(draw: st.DrawFn, max_size: int = 40) -> list[Entry]:
+    """Entries in the order of writing: offsets ascend with gaps, clocks run backwards at times."""
+    ends: dict[tuple[str, int], int] = {}
+    log = []
+    for _ in range(draw(st.integers(0, max_size))):
+        topic = draw(st.sampled_from(TOPICS))
+        partition = 0 if topic == "connect-configs" else draw(st.integers(0, 2))
+        offset = ends.get((topic, partition), 0) + draw(st.sampled_from((0, 0, 0, 1, 5)))
+        ends[topic, partition] = offset + 1
+        key, value = draw(_PAIRS[topic])
+        aborted = draw(st.integers(0, 9)) == 0
+        time_ms = 1000 + draw(st.integers(0, 50))
+        log.append(Entry(topic, partition, offset, time_ms, key, value, (), aborted))
+    return log

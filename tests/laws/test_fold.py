@@ -1,0 +1,122 @@
+"""Laws of the fold: they hold for every log and every profile."""
+
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.diff import diff
+from controlplane.core.entry import Entry, batch_of
+from controlplane.core.evolve import Fold, Kind, fold
+from controlplane.core.evolve.bulk import load
+from controlplane.core.hazards import hazards
+from controlplane.core.order import ends_at, in_order, placed
+from controlplane.core.profiles import Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.rest.reads import Reading, answer, paths
+from tests.laws.entries import logs, profiles
+
+
+def known(state: ClusterState) -> Any:
+    """What a state knows, without the bookkeeping of where it knows it from."""
+    return state.config, state.status, dict(state.offsets), state.commands
+
+
+@given(logs(), profiles, st.booleans(), st.data())
+def test_a_prefix_and_then_the_rest(
+    log: list[Entry], profile: Profile, exactly_once: bool, data: st.DataObject
+) -> None:
+    """fold(prefix) then rest = fold(all); and a published snapshot never changes."""
+    at = data.draw(st.integers(0, len(log)))
+    worker = Fold(profile, exactly_once=exactly_once)
+    worker.apply_all(log[:at])
+    midway = worker.snapshot()
+    before = repr(midway)
+    worker.apply_all(log[at:])
+    assert repr(midway) == before
+    assert worker.snapshot() == fold(log, profile, exactly_once=exactly_once)
+    assert midway == fold(log[:at], profile, exactly_once=exactly_once)
+
+
+@given(logs(), profiles)
+def test_what_is_ignored_changes_nothing_but_the_position(
+    log: list[Entry], profile: Profile
+) -> None:
+    """Invalid records leave the state as it was; of the config topic the offset may move."""
+    worker = Fold(profile)
+    for entry in log:
+        before = worker.snapshot()
+        outcome = worker.apply(entry)
+        after = worker.snapshot()
+        assert after.ends[entry.topic, entry.partition] == entry.offset + 1
+        if outcome.kind is Kind.ACCEPTED or entry.topic in ("connect-offsets", "own"):
+            continue
+        offset = after.config.offset
+        config = msgspec.structs.replace(before.config, offset=offset)
+        assert after.config == config
+        assert offset in (before.config.offset, entry.offset + 1)
+        assert known(after)[1:] == known(before)[1:]
+
+
+@given(logs(), profiles, st.booleans())
+def test_loading_in_bulk_is_folding_in_order(
+    log: list[Entry], profile: Profile, exactly_once: bool
+) -> None:
+    """The fast way through a log and the way record by record lead to the same state."""
+    slow = fold(in_order(log), profile, exactly_once=exactly_once)
+    fast = Fold(profile, exactly_once=exactly_once)
+    load(fast, [batch_of([entry]) for entry in log])
+    assert known(fast.snapshot()) == known(slow)
+    assert fast.snapshot().ends == slow.ends
+
+
+@given(logs(), st.randoms())
+def test_the_order_is_the_same_however_a_log_is_read(log: list[Entry], random: Any) -> None:
+    """Partitions may interleave as they like; within one the offsets ascend."""
+    parts: dict[tuple[str, int], list[Entry]] = {}
+    for entry in log:
+        parts.setdefault((entry.topic, entry.partition), []).append(entry)
+    mixed = []
+    while parts:
+        place = random.choice(sorted(parts))
+        mixed.append(parts[place].pop(0))
+        if not parts[place]:
+            del parts[place]
+    assert in_order(mixed) == in_order(log)
+
+
+@given(logs(), st.data())
+def test_a_moment_is_a_prefix_of_the_order(log: list[Entry], data: st.DataObject) -> None:
+    """Everything up to a record is in, nothing behind it, in every partition."""
+    if not log:
+        return
+    last = data.draw(st.sampled_from(log))
+    moment = f"{last.topic}@{last.partition}:{last.offset}"
+    ends = ends_at([batch_of([entry]) for entry in log], moment, Topics())
+    ranked = placed(log)
+    at = next(one for one in ranked if one.entry is last)
+    for one in ranked:
+        inside = one.offset < ends[one.topic][one.partition]
+        assert inside is (one[:4] <= at[:4])
+
+
+@given(logs(), profiles)
+def test_a_state_does_not_differ_from_itself(log: list[Entry], profile: Profile) -> None:
+    """diff(a, a) = nothing; and what differs between two releases has a cause that is there."""
+    state = fold(log, profile, trace=True)
+    assert diff(state, fold(log, profile, trace=True)) == []
+    places = {entry.position for entry in log}
+    for change in diff(state, fold(log, Profile.of("kip"), trace=True)):
+        assert change.cause in places
+
+
+@given(logs(), profiles, st.booleans())
+def test_every_question_has_an_answer(
+    log: list[Entry], profile: Profile, exactly_once: bool
+) -> None:
+    """Whatever lies in a log: views, answers and hazards never raise."""
+    state = fold(log, profile, exactly_once=exactly_once)
+    for path in paths(state):
+        assert answer(Reading(state), path).status
+    hazards(log, profile, exactly_once=exactly_once)
