@@ -1,0 +1,173 @@
+"""The house rules, checked. Each is proven able to fail on a small bad source of its own."""
+
+from statistics import median
+
+import pytest
+
+from tests.tidy.layers import layers, one_place, pure_core
+from tests.tidy.numbers import release_comparisons, status_codes
+from tests.tidy.secrets import private
+from tests.tidy.source import PACKAGES, Rule, Source, offenders, tracked
+from tests.tidy.style import MEDIAN_LINES, docstrings, file_size, function_size, names
+
+
+@pytest.fixture(scope="module")
+def python() -> list[Source]:
+    """Every Python file."""
+    return tracked("*.py")
+
+
+def check(rule: Rule, sources: list[Source]) -> None:
+    """Fail with one line per offender."""
+    found = offenders(rule, sources)
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_layers(python: list[Source]) -> None:
+    """A part of the program imports only the parts below it."""
+    check(layers, python)
+
+
+def test_the_core_is_pure(python: list[Source]) -> None:
+    """The core imports nothing that knows the world: no clock, chance, files, network."""
+    check(pure_core, python)
+
+
+def test_clients_have_one_place(python: list[Source]) -> None:
+    """Only one folder imports aiokafka, only one package pyspark."""
+    check(one_place, python)
+
+
+def test_status_codes_have_one_place(python: list[Source]) -> None:
+    """One module knows HTTP's status codes."""
+    check(status_codes, python)
+
+
+def test_releases_are_compared_in_one_place(python: list[Source]) -> None:
+    """One table knows what differs between releases."""
+    check(release_comparisons, python)
+
+
+def test_files_are_short(python: list[Source]) -> None:
+    """No file of Python and no scenario is longer than its limit."""
+    check(file_size, [*python, *tracked("*.scenario")])
+
+
+def test_files_are_mostly_shorter(python: list[Source]) -> None:
+    """Half of the files of the packages are at most as long as is pleasant to read."""
+    lengths = [source.text.count("\n") for source in python if source.in_package and source.text]
+    assert median(lengths) <= MEDIAN_LINES
+
+
+def test_functions_are_short(python: list[Source]) -> None:
+    """No function is longer than a screen."""
+    check(function_size, python)
+
+
+def test_names_say_something(python: list[Source]) -> None:
+    """No name is made of words that fit everything."""
+    check(names, python)
+
+
+def test_everything_public_is_documented(python: list[Source]) -> None:
+    """Modules, public names and tests have docstrings."""
+    check(docstrings, [source for source in python if source.text])
+
+
+def test_nothing_private_is_tracked() -> None:
+    """No file tells of the machine it was made on, of registries, or a secret."""
+    check(private, tracked())
+
+
+def test_both_packages_are_looked_at(python: list[Source]) -> None:
+    """The rules see the files they are about: an empty list would break none."""
+    parts = {source.path.split("/")[0] for source in python}
+    assert parts >= {*PACKAGES, "tests"}
+
+
+CORE = "controlplane/core/x.py"
+LOGS = "controlplane/logs/x.py"
+REST = "controlplane/rest/x.py"
+TEST = "tests/test_x.py"
+
+BROKEN: list[tuple[Rule, str, str]] = [
+    (layers, CORE, "from controlplane.logs.log import Log"),
+    (layers, CORE, "from ..logs import log"),
+    (layers, LOGS, "import controlplane.rest.app"),
+    (layers, REST, "from controlplane import scenario"),
+    (layers, REST, "from controlplane import cli"),
+    (layers, "controlplane/cli/x.py", "import replay.engine"),
+    (layers, "replay/x.py", "from controlplane.rest import app"),
+    (pure_core, CORE, "import asyncio"),
+    (pure_core, CORE, "def f():\n    import time"),
+    (pure_core, CORE, "from os.path import join"),
+    (pure_core, CORE, "import structlog"),
+    (pure_core, CORE, "from datetime import datetime\nx = datetime.now()"),
+    (one_place, LOGS, "from aiokafka import AIOKafkaClient"),
+    (one_place, LOGS, "import pyspark.sql"),
+    (status_codes, REST, "def f(status):\n    return status == 404"),
+    (status_codes, REST, "answer(409)"),
+    (status_codes, REST, "CONFLICT_STATUS = 409"),
+    (status_codes, REST, "answer(status=500)"),
+    (status_codes, REST, "CODES = {'gone': 404}"),
+    (status_codes, REST, "def f(code=500): ..."),
+    (status_codes, REST, "from http import HTTPStatus"),
+    (release_comparisons, REST, "x = profile.release == '3.4'"),
+    (release_comparisons, REST, "x = release in {'3.4.0', '3.5'}"),
+    (release_comparisons, REST, "x = numbers >= (3, 4)"),
+    (release_comparisons, REST, "x = one.release < other.release"),
+    (release_comparisons, REST, "match r:\n    case '3.4': pass"),
+    (release_comparisons, REST, "x = name != 'kip'"),
+    (file_size, CORE, "\n" * 501),
+    (file_size, "scenarios/x.scenario", "\n" * 121),
+    (function_size, CORE, "def f():\n" + "    x = 1\n" * 60),
+    (function_size, CORE, "async def f():\n" + "    x = 1\n" * 60),
+    (names, CORE, "class LogManager: ..."),
+    (names, CORE, "def do_it(): ..."),
+    (names, CORE, "def f(data): ..."),
+    (names, CORE, "for string_utils in (): ..."),
+    (names, CORE, "ms_timeout = 1"),
+    (names, "controlplane/core/helpers.py", ""),
+    (docstrings, CORE, "x = 1"),
+    (docstrings, CORE, '"""X."""\ndef f(): ...'),
+    (docstrings, CORE, '"""X."""\nclass A:\n    """A."""\n    def f(self): ...'),
+    (docstrings, TEST, '"""X."""\nasync def test_f(): ...'),
+    (docstrings, TEST, '"""X."""\nclass TestA:\n    def test_f(self): ...'),
+    (private, "x.md", "see /ro" + "ot/x"),
+    (private, "x.md", "see /ho" + "me/x"),
+    (private, "x.lock", "https://py" + "pi.org/simple"),
+    (private, "x.lock", "repo1.mav" + "en.org"),
+    (private, "x.pem", "-----BEGIN PRIV" + "ATE KEY-----"),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), BROKEN)
+def test_a_rule_sees_when_it_is_broken(rule: Rule, path: str, text: str) -> None:
+    """Each bad source has exactly one offender."""
+    assert len(offenders(rule, [Source(path, text)])) == 1
+
+
+KEPT: list[tuple[Rule, str, str]] = [
+    (layers, LOGS, "from controlplane.core.entry import Entry"),
+    (layers, REST, "from . import errors"),
+    (layers, "controlplane/__main__.py", "import controlplane.cli.serve"),
+    (layers, "tests/test_x.py", "import replay.engine"),
+    (pure_core, CORE, "import re, msgspec\nfrom controlplane.core import entry"),
+    (pure_core, LOGS, "import asyncio"),
+    (one_place, "controlplane/logs/kafka/x.py", "import aiokafka"),
+    (status_codes, "controlplane/rest/errors.py", "NOT_FOUND = 404"),
+    (status_codes, REST, "LIMIT = 500\ndef f(size: int = 200): ...\nf(size=300)"),
+    (release_comparisons, "controlplane/core/profiles.py", "x = release >= '3.4'"),
+    (release_comparisons, REST, "x = mine.release == other.release"),
+    (release_comparisons, REST, "x = schema.version < 4"),
+    (names, CORE, "metadata = timeout_ms = undo_steps = 1"),
+    (docstrings, CORE, '"""X."""\ndef _f(): ...'),
+    (docstrings, TEST, '"""X."""\ndef build(): ...'),
+    (private, "x.md", "GET /workers/a/home/x, `{home}/root/x`"),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), KEPT)
+def test_a_rule_lets_pass_what_is_right(rule: Rule, path: str, text: str) -> None:
+    """A rule that cries at good code would be switched off."""
+    assert not offenders(rule, [Source(path, text)])

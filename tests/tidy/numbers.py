@@ -1,0 +1,108 @@
+"""Rules about numbers that have one home: HTTP status codes and Kafka releases."""
+
+import ast
+import re
+from collections.abc import Iterator
+from http import HTTPStatus
+
+from tests.tidy.source import Offence, Source
+
+STATUS_HOME = "controlplane/rest/errors.py"
+RELEASE_HOME = "controlplane/core/profiles.py"
+STATUSES = {int(status) for status in HTTPStatus if status >= HTTPStatus.OK}
+STATUS_NAME = re.compile(r"status|code|http", re.IGNORECASE)
+RELEASE = re.compile(r"\d+\.\d+(\.\d+)?|kip")
+RELEASE_NAMES = {"release", "releases"}
+ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+
+
+def status_codes(source: Source) -> Iterator[Offence]:
+    """A number that is an HTTP status is suspicious, unless it is the value of another name.
+
+    `LIMIT = 500`, `size: int = 200` and `wait(timeout_ms=500)` are something else;
+    `if status == 404`, `Answer(404)` and `NOT_FOUND_STATUS = 404` are not.
+    """
+    if not source.in_package or source.inside(STATUS_HOME):
+        return
+    named = {id(value) for value in _named_values(source.tree)}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            if node.value in STATUSES and id(node) not in named:
+                yield Offence(node.lineno, f"{node.value} is a status code: {STATUS_HOME}")
+        elif isinstance(node, ast.Name | ast.Attribute | ast.alias) and _word(node) == "HTTPStatus":
+            yield Offence(node.lineno, f"HTTPStatus belongs into {STATUS_HOME}")
+
+
+def _named_values(tree: ast.AST) -> Iterator[ast.expr]:
+    """Values that are bound to names which do not speak of HTTP."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[target], value=value) if not _is_status(_word(target)):
+                yield value
+            case ast.AnnAssign(target=target, value=ast.expr() as value) if not _is_status(
+                _word(target)
+            ):
+                yield value
+            case ast.keyword(arg=str(name), value=value) if not _is_status(name):
+                yield value
+            case ast.arguments():
+                yield from _defaults(node)
+
+
+def _defaults(arguments: ast.arguments) -> Iterator[ast.expr]:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    paired = [
+        *zip(reversed(positional), reversed(arguments.defaults), strict=False),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    yield from (value for name, value in paired if value and not _is_status(name.arg))
+
+
+def _is_status(name: str) -> bool:
+    return bool(STATUS_NAME.search(name))
+
+
+def _word(node: ast.AST) -> str:
+    """Last part of a name: `b` of `a.b`."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):
+            return name
+    return ""
+
+
+def release_comparisons(source: Source) -> Iterator[Offence]:
+    """Only the table of releases knows what comes before or after a release."""
+    if not source.in_package or source.inside(RELEASE_HOME):
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Compare) and _compares_release(node):
+            yield Offence(node.lineno, f"a release is compared: {ast.unparse(node)}")
+        elif isinstance(node, ast.MatchValue) and _is_release(node.value):
+            yield Offence(node.lineno, f"a release is matched: {ast.unparse(node)}")
+
+
+def _compares_release(node: ast.Compare) -> bool:
+    operands = [node.left, *node.comparators]
+    if any(map(_is_release, operands)):
+        return True
+    ordered = any(isinstance(operator, ORDER) for operator in node.ops)
+    return ordered and any(
+        _word(operand) in RELEASE_NAMES or _is_numbers(operand) for operand in operands
+    )
+
+
+def _is_numbers(node: ast.expr) -> bool:
+    """Whether this is `(3, 4)` or the like."""
+    return isinstance(node, ast.Tuple) and all(
+        isinstance(item, ast.Constant) and type(item.value) is int for item in node.elts
+    )
+
+
+def _is_release(node: ast.expr) -> bool:
+    """Whether this is the name of a release, or a collection with one in it."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return bool(RELEASE.fullmatch(text))
+        case ast.Tuple(elts=items) | ast.Set(elts=items) | ast.List(elts=items):
+            return any(map(_is_release, items))
+    return False

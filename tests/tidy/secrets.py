@@ -1,0 +1,43 @@
+"""Rules about what may lie in no file of a public repository."""
+
+import re
+from collections.abc import Iterator
+
+from tests.tidy.source import ROOT, Offence, Source
+
+# Written in pieces, so that this file keeps the rule, too.
+HOMES = re.compile(r"(?<![\w.:/{}<>*-])/" + r"(work|root|home)/\w|" + re.escape(str(ROOT)) + r"\b")
+HOSTS = re.compile(
+    r"\b("
+    + "|".join(
+        rf"([\w-]+\.)*{name}\.{end}"
+        for name, end in (
+            ("pypi", "org"),
+            ("pythonhosted", "org"),
+            (r"repo\.maven\.apache", "org"),
+            (r"repo1?\.maven", "org"),
+            ("npmjs", "org"),
+            ("crates", "io"),
+            (r"golang", "org"),
+            ("debian", "org"),
+            (r"ubuntu", "com"),
+        )
+    )
+    + r")\b"
+)
+SECRETS = re.compile(
+    "-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    r"|\bAKIA[0-9A-Z]{16}\b"
+    r"|\bgh[pousr]_\w{36}"
+    r"|\bxox[abprs]-[\w-]{10}"
+    r"|\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\."
+)
+LOOK_FOR = {"a path of one machine": HOMES, "a registry's host": HOSTS, "a secret": SECRETS}
+
+
+def private(source: Source) -> Iterator[Offence]:
+    """No path of somebody's machine, no host of a package registry, no secret."""
+    for number, line in enumerate(source.text.splitlines(), 1):
+        for what, pattern in LOOK_FOR.items():
+            if found := pattern.search(line):
+                yield Offence(number, f"{what}: {found[0][:40]}")

@@ -1,0 +1,83 @@
+"""Rules about sizes, names and docstrings."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tests.tidy.source import Offence, Source
+
+FILE_LINES = 500
+MEDIAN_LINES = 180
+FUNCTION_LINES = 60
+SCENARIO_LINES = 120
+
+BANNED = {"manager", "helper", "helpers", "util", "utils", "handler", "processor", "data"}
+"""Words that say nothing about what a thing is."""
+
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = Function | ast.ClassDef
+
+
+def file_size(source: Source) -> Iterator[Offence]:
+    """A file can be read in one sitting; blank lines and comments count."""
+    lines = source.text.count("\n")
+    limit = SCENARIO_LINES if source.path.endswith(".scenario") else FILE_LINES
+    if lines > limit:
+        yield Offence(lines, f"{lines} lines, at most {limit}")
+
+
+def function_size(source: Source) -> Iterator[Offence]:
+    """A function fits on a screen; its docstring counts."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, Function):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > FUNCTION_LINES:
+                yield Offence(node.lineno, f"{node.name}: {lines} lines, at most {FUNCTION_LINES}")
+
+
+def names(source: Source) -> Iterator[Offence]:
+    """Names say what a thing is, and have their unit last."""
+    for line, name in _defined(source):
+        words = [word.lower() for word in WORD.findall(name)]
+        if BANNED & set(words) or words[:1] == ["do"]:
+            yield Offence(line, f"{name} says nothing")
+        if "ms" in words[:-1]:
+            yield Offence(line, f"{name} has its unit not at its end")
+
+
+def _defined(source: Source) -> Iterator[tuple[int, str]]:
+    """Every name that this file gives to something, the file's own among them."""
+    yield 1, source.path.rpartition("/")[2].partition(".")[0]
+    for node in ast.walk(source.tree):
+        match node:
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
+            ):
+                yield node.lineno, name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                yield node.lineno, name
+            case ast.alias(asname=str(name)):
+                yield node.lineno, name
+
+
+def docstrings(source: Source) -> Iterator[Offence]:
+    """Every module, every public name of a package and every test says what it is."""
+    if not ast.get_docstring(source.tree):
+        yield Offence(1, "the file has no docstring")
+    for node in _public(source.tree.body, source):
+        if not ast.get_docstring(node):
+            yield Offence(node.lineno, f"{node.name} has no docstring")
+
+
+def _public(body: list[ast.stmt], source: Source) -> Iterator[Definition]:
+    """Definitions that others see: names without underscore; in other files only the tests."""
+    for node in body:
+        if not isinstance(node, Definition) or node.name.startswith("_"):
+            continue
+        if source.in_package or node.name.startswith("test_"):
+            yield node
+        if isinstance(node, ast.ClassDef):
+            yield from _public(node.body, source)
