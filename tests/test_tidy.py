@@ -161,6 +161,7 @@ KEPT: list[tuple[Rule, str, str]] = [
     (release_comparisons, REST, "x = mine.release == other.release"),
     (release_comparisons, REST, "x = schema.version < 4"),
     (names, CORE, "metadata = timeout_ms = undo_steps = 1"),
+    (names, TEST, "def test_x(data): ..."),
     (docstrings, CORE, '"""X."""\ndef _f(): ...'),
     (docstrings, TEST, '"""X."""\ndef build(): ...'),
     (private, "x.md", "GET /workers/a/home/x, `{home}/root/x`"),

@@ -9,15 +9,15 @@ from tests.tidy.source import PACKAGES, Offence, Source
 CORE = {"controlplane.core"}
 BESIDE = {f"controlplane.{name}" for name in ("settings", "properties", "security", "observe")}
 LOGS = {"controlplane.logs"}
-ONE_WRITER = {"controlplane.controller", "controlplane.follower"}
+STATE = {f"controlplane.{name}" for name in ("controller", "follower", "loading", "asof", "recent")}
 REST = {"controlplane.rest"}
-BELOW_REST = CORE | BESIDE | LOGS | ONE_WRITER
+BELOW_REST = CORE | BESIDE | LOGS | STATE
 
 LAYERS: dict[str, set[str]] = {
     "controlplane.core": set(),
     **dict.fromkeys(BESIDE, CORE | BESIDE),
     "controlplane.logs": CORE | BESIDE,
-    **dict.fromkeys(ONE_WRITER, CORE | BESIDE | LOGS | ONE_WRITER),
+    **dict.fromkeys(STATE, CORE | BESIDE | LOGS | STATE),
     "controlplane.rest": BELOW_REST,
     "controlplane.worker": BELOW_REST,
     "controlplane.scenario": BELOW_REST | REST,  # requests are among the verbs of a scenario
