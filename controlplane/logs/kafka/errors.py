@@ -20,6 +20,10 @@ RETRIABLE = frozenset({5, 6, 7, 8, 9, 13, 56, 72, 74, 75, 76, 78, 100, 103})
 """Codes that pass by themselves: no leader, another leader, time-out, broker or disk coming up."""
 
 
+class NoLeader(LogUnavailable):
+    """Nobody answers for a partition just now: a new topic, or a leader that changes."""
+
+
 class _Meaning(NamedTuple):
     """What an error code means for a topic: the kind of error, and the rest of the sentence."""
 
@@ -44,7 +48,7 @@ _MEANINGS = {
 def topic_error(topic: str, code: int) -> LogError:
     """The error that a broker's code for a topic or one of its partitions means."""
     if code in RETRIABLE:
-        return LogUnavailable(f"topic {topic} has no leader that answers just now: try again")
+        return NoLeader(f"topic {topic} has no leader that answers just now: try again")
     unknown = _Meaning(LogNotUsable, f"cannot be read: its broker answers with error code {code}")
     kind, words = _MEANINGS.get(code, unknown)
     return kind(f"topic {topic} {words}")

@@ -32,6 +32,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     patience_ms: int = 30_000
     """Reading to the end gives up after this long without progress: a killed broker needs 20 s."""
 
+    leader_patience_ms: int = 10_000
+    """How long a question about offsets waits for a leader: a new topic has none for a moment."""
+
     refusal_patience_ms: int = 10_000
     """A refusal (no such topic, no access) that comes after all went well is believed only after
     this long: a broker that has just come back may not have heard of its topics yet."""

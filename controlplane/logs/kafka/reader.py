@@ -6,7 +6,7 @@ from contextlib import aclosing
 from controlplane.core.entry import Batch
 from controlplane.logs.kafka import wire
 from controlplane.logs.kafka.cluster import Cluster, addresses
-from controlplane.logs.kafka.errors import OFFSET_OUT_OF_RANGE, topic_error
+from controlplane.logs.kafka.errors import OFFSET_OUT_OF_RANGE, NoLeader, topic_error
 from controlplane.logs.kafka.fetching import Fetching
 from controlplane.logs.kafka.limits import Limits
 from controlplane.logs.kafka.retry import Retry
@@ -175,13 +175,24 @@ class KafkaReader:
         self, topics: Iterable[str], timestamp: int, isolation: Isolation
     ) -> dict[str, list[int]]:
         """The offset of each partition at a timestamp, asked of its leader."""
+        wanted = list(topics)
+        retry = Retry(self._limits, self._limits.leader_patience_ms)
+        while True:
+            try:
+                return await self._offsets_now(wanted, timestamp, isolation)
+            except NoLeader as failure:
+                await retry.after(failure, progress=0)
+
+    async def _offsets_now(
+        self, topics: list[str], timestamp: int, isolation: Isolation
+    ) -> dict[str, list[int]]:
         layout = await self._cluster.leaders(topics)
         found = {topic: [0] * len(led) for topic, led in layout.leaders.items()}
         for broker, led in layout.led().items():
-            answer = await self._cluster.send(
-                broker, wire.offsets_request(led, timestamp, isolation)
-            )
-            for (topic, number), code, offset in wire.offsets(answer):
+            request = wire.offsets_request(led, timestamp, isolation)
+            for (topic, number), code, offset in wire.offsets(
+                await self._cluster.send(broker, request)
+            ):
                 if code:
                     raise topic_error(topic, code)
                 found[topic][number] = offset

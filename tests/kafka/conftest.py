@@ -1,0 +1,61 @@
+"""Brokers shared by all tests, each test with topics of its own."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import count
+
+import pytest
+import pytest_asyncio
+
+from controlplane.logs.kafka.reader import KafkaReader
+from tests.jars import JarsUnavailable
+from tests.kafka.real import Broker
+from tests.kafka.writing import create_topic, reading
+
+RELEASES = ("3.9.1", "4.3.0")
+SECURE = ("SASL_PLAINTEXT", "SSL", "SASL_SSL")
+
+_numbers = count()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session", params=RELEASES)
+async def broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Broker]:
+    """A broker with every kind of listener, for all tests of one release. Do not stop it."""
+    directory = tmp_path_factory.mktemp("kafka")
+    try:
+        shared = Broker(request.param, directory, listeners=SECURE)
+    except JarsUnavailable as missing:
+        pytest.skip(str(missing))
+    async with shared:
+        yield shared
+
+
+@pytest_asyncio.fixture
+async def reader(broker: Broker) -> AsyncIterator[KafkaReader]:
+    """A reader of the shared broker."""
+    async with reading(broker.bootstrap) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture
+async def topic(broker: Broker) -> str:
+    """A fresh compacted topic of three partitions."""
+    name = f"topic-{next(_numbers)}"
+    await create_topic(broker, name, 3)
+    return name
+
+
+NewTopic = Callable[..., Awaitable[str]]
+
+
+@pytest_asyncio.fixture
+async def new_topic(broker: Broker) -> NewTopic:
+    """What makes fresh topics of so many partitions, with such settings, and tells the name."""
+
+    async def make(partitions: int = 1, **configs: object) -> str:
+        name = f"topic-{next(_numbers)}"
+        await create_topic(broker, name, partitions, **configs)
+        return name
+
+    return make
