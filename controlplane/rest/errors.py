@@ -3,21 +3,26 @@
 Sorted by whose fault it is: `NotFound` and `BadTarget` are the asker's, `Failed` is the worker's.
 """
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 OK = 200
 BAD_REQUEST = 400
 NOT_FOUND = 404
 METHOD_NOT_ALLOWED = 405
+NOT_ACCEPTABLE = 406
+UNSUPPORTED_MEDIA_TYPE = 415
 INTERNAL_ERROR = 500
 UNAVAILABLE = 503
 
 JSON = "application/json"
 HTML = "text/html;charset=iso-8859-1"
+TEXT = "text/plain"
 
 
 class Answer(NamedTuple):
-    """What goes back to the asker. `body` is a JSON value, or text where `content_type` is HTML.
+    """What goes back to the asker. `body` is a JSON value, or text where the type is HTML or text.
 
     Without a `content_type` the header is left out, as Connect does before a route has matched.
     """
@@ -25,6 +30,13 @@ class Answer(NamedTuple):
     status: int
     body: Any
     content_type: str | None = JSON
+    headers: Mapping[str, str] = MappingProxyType({})
+
+
+def allowed(methods: Sequence[str]) -> Answer:
+    """What an endpoint says when asked by which methods it can be asked (`OPTIONS`)."""
+    listed = {"allow": ",".join(methods)}
+    return Answer(OK, ", ".join(methods), TEXT, listed)
 
 
 class RestError(Exception):
@@ -64,6 +76,26 @@ class NoSuchMethod(RestError):
 
     def __init__(self) -> None:
         super().__init__("HTTP 405 Method Not Allowed")
+
+
+class NotAcceptable(RestError):
+    """The asker wants something that is no JSON."""
+
+    status = NOT_ACCEPTABLE
+    content_type = None
+
+    def __init__(self) -> None:
+        super().__init__("HTTP 406 Not Acceptable")
+
+
+class UnsupportedMediaType(RestError):
+    """The asker sends something that is no JSON."""
+
+    status = UNSUPPORTED_MEDIA_TYPE
+    content_type = None
+
+    def __init__(self) -> None:
+        super().__init__("HTTP 415 Unsupported Media Type")
 
 
 class BadQuestion(RestError):

@@ -1,0 +1,144 @@
+"""States of the past: what a worker of a release would have known at a moment of its log.
+
+Nothing is kept on disk for it: the log is read up to the moment. So one question is worked on at a
+time, and the last few answers are kept. On a log whose old records are compacted away, a state of
+the past is what the remaining records tell of it.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from controlplane.core.order import UnknownMoment, ends_at
+from controlplane.core.profiles import KIP, Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.loading import load, own_topics, read_topics
+from controlplane.logs.log import ReadableLog
+from controlplane.recent import Recent
+
+Ends = Mapping[str, Sequence[int]]
+
+STATES_KEPT = 8
+"""Past states kept: enough for somebody who compares a few moments; each may be a whole state."""
+
+CUTS_KEPT = 64
+"""Moments whose place in the log is kept: a vector of numbers each."""
+
+MOMENT_LENGTH = 4_096
+"""Characters of a moment: room for a vector over hundreds of partitions, none for a flood."""
+
+
+class Past:
+    """States of one log at moments of the past.
+
+    `exactly_once` says whether the workers read committed records only (KIP-618).
+    """
+
+    def __init__(
+        self, log: ReadableLog, *, topics: Topics | None = None, exactly_once: bool = False
+    ) -> None:
+        self._log = log
+        self._topics = topics or Topics()
+        self._exactly_once = exactly_once
+        self._states: Recent[tuple[str, _Key], ClusterState] = Recent(STATES_KEPT)
+        self._cuts: Recent[tuple[str, _Key], Ends] = Recent(CUTS_KEPT)
+        self._turn = asyncio.Lock()
+
+    async def state(self, moment: str, profile: Profile, now: Ends) -> ClusterState:
+        """The state at a moment (see `order.ends_at`) of a log that has been read up to `now`.
+
+        Raises:
+            UnknownMoment: not such a text, or the log has nothing there.
+            LogUnavailable: the log cannot be read at present.
+        """
+        if len(moment) > MOMENT_LENGTH:
+            raise UnknownMoment(f"a moment has at most {MOMENT_LENGTH} characters")
+        async with self._turn:
+            cut = await self._cut(moment, now)
+            key = profile.release, _key(cut)
+            kept = self._states.get(key)
+            return kept or self._states.put(key, await self._load(profile, cut))
+
+    def forget(self) -> None:
+        """Forget what is kept: the log is another one now."""
+        self._states.clear()
+        self._cuts.clear()
+
+    async def _cut(self, moment: str, now: Ends) -> Ends:
+        """The cut at a moment. A later record may still belong before it, so `now` counts."""
+        key = moment, _key(now)
+        kept = self._cuts.get(key)
+        return kept or self._cuts.put(key, await cut_at(self._log, moment, self._topics, now))
+
+    async def _load(self, profile: Profile, cut: Ends) -> ClusterState:
+        fold = await load(
+            self._log,
+            profile,
+            topics=self._topics,
+            exactly_once=self._exactly_once,
+            stop=cut,
+        )
+        return fold.snapshot()
+
+
+async def ends_now(log: ReadableLog, topics: Topics) -> dict[str, list[int]]:
+    """The ends of everything that a worker of any release reads in this log.
+
+    Raises:
+        LogNotUsable: the log lacks a topic that every worker needs.
+    """
+    names = await read_topics(log, topics)
+    ends = dict(await log.ends(names))
+    ends |= await log.ends(await _own_topics(log, topics, ends))
+    return {topic: list(parts) for topic, parts in ends.items()}
+
+
+async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> Ends:
+    """The cut through the log at a moment, nothing beyond `now`, every topic and partition named.
+
+    Connectors that had an offsets topic of their own *then* have it in the cut, too.
+    """
+    names = await read_topics(log, topics)
+    if moment.lstrip().startswith("{"):
+        return await _within(log, ends_at((), moment, topics), now, names)
+    batches = [batch async for batch in log.read(names, stop=_only(now, names))]
+    cut = await _within(log, ends_at(batches, moment, topics), now, names)
+    own = await _own_topics(log, topics, cut)
+    if not own:
+        return cut
+    batches += [batch async for batch in log.read(own)]
+    return await _within(log, ends_at(batches, moment, topics), now, [*names, *own])
+
+
+_Key = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def _key(ends: Ends) -> _Key:
+    return tuple(sorted((topic, tuple(parts)) for topic, parts in ends.items()))
+
+
+def _only(ends: Ends, names: Sequence[str]) -> Ends:
+    return {topic: parts for topic, parts in ends.items() if topic in names}
+
+
+async def _own_topics(log: ReadableLog, topics: Topics, ends: Ends) -> list[str]:
+    """Offsets topics of connectors' own, as the config topic has them up to an end."""
+    stop = {topics.config: ends[topics.config]}
+    return await own_topics(log, await load(log, Profile.of(KIP), topics=topics, stop=stop))
+
+
+async def _within(
+    log: ReadableLog, cut: Ends, now: Ends, names: Sequence[str]
+) -> dict[str, list[int]]:
+    """A cut as every reader takes it: whole, and not beyond what has been read."""
+    known = await log.topics()
+    unknown = sorted(cut.keys() - known.keys())
+    if unknown:
+        raise UnknownMoment(f"the log has no topic {unknown[0]}: it has {', '.join(sorted(now))}")
+    topics = {*names, *cut}
+    limits = {**await log.ends(topics), **now}
+    return {topic: _clamped(cut.get(topic, ()), limits[topic]) for topic in topics}
+
+
+def _clamped(parts: Sequence[int], limits: Sequence[int]) -> list[int]:
+    given = [*parts, *[0] * (len(limits) - len(parts))]
+    return [max(0, min(end, limit)) for end, limit in zip(given, limits, strict=False)]

@@ -1,0 +1,106 @@
+"""Three things to try on a log that is served, made from what is really in it.
+
+One of them shows a connector as two releases see it. Where the log ends with both agreeing, the
+latest moment is looked for at which they did not: both read the config and status topics side by
+side, and wherever one of them takes a record that the other does not, their answers are compared.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import quote
+
+from controlplane.core import views
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import Fold
+from controlplane.core.order import entries_of, in_order
+from controlplane.core.profiles import Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.logs.log import ReadableLog
+from controlplane.rest.reads import Reading, answer
+
+EARLIER, LATER = "3.4", "3.9"
+"""Between them Connect learned to stop a connector (KIP-875)."""
+
+SEARCHED_RECORDS = 50_000
+"""Longer histories are not searched for a moment: nobody waits seconds for an example."""
+
+Ends = Mapping[str, Sequence[int]]
+
+
+class Contrast(NamedTuple):
+    """Where two releases answer differently, and when (None: now)."""
+
+    path: str
+    moment: str | None
+
+
+def lines(url: str, state: ClusterState, contrast: Contrast | None) -> list[str]:
+    """Three curl lines. `state` is what is served where a request has no `profile=`."""
+    best = next(iter(_by_plainness(views.connectors(state))), None)
+    if best is None:
+        return [_curl(url + path) for path in ("/", "/connectors", "/connectors?profile=3.4")]
+    shown = "offsets" if _has_offsets(state, best) else "status"
+    path, moment = contrast or Contrast(_path(best, "status"), None)
+    past = f"as_of={moment}&" if moment else ""
+    return [
+        _curl(f"{url}/connectors"),
+        _curl(url + _path(best, shown)),
+        _curl(f"{url}{path}?{past}profile={{{EARLIER},{LATER}}}"),
+    ]
+
+
+def _curl(url: str) -> str:
+    return f"curl -s -w '\\n' '{url}'"
+
+
+def _path(name: str, endpoint: str) -> str:
+    return f"/connectors/{quote(name, safe='', errors='surrogatepass')}/{endpoint}"
+
+
+def _by_plainness(names: Sequence[str]) -> list[str]:
+    """Names that need no quoting first, then the short ones."""
+    return sorted(names, key=lambda name: (not re.fullmatch(r"[\w-]+", name, re.ASCII), len(name)))
+
+
+def _has_offsets(state: ClusterState, name: str) -> bool:
+    return state.profile.rest_offsets and bool(views.source_offsets(state, name))
+
+
+async def find_contrast(log: ReadableLog, topics: Topics, ends: Ends) -> Contrast | None:
+    """Where the two releases differ: now if they do, else at the latest moment that is found."""
+    names = [topic for topic in (topics.config, topics.status) if topic in ends]
+    starts = await log.starts(names)
+    if sum(sum(ends[topic]) - sum(starts[topic]) for topic in names) > SEARCHED_RECORDS:
+        return None
+    stop = {topic: ends[topic] for topic in names}
+    batches = [batch async for batch in log.read(names, stop=stop)]
+    return latest_contrast(in_order(entries_of(batches)), topics)
+
+
+def latest_contrast(entries: Sequence[Entry], topics: Topics) -> Contrast | None:
+    """The same over entries of the config and status topics, in order."""
+    folds = [Fold(Profile.of(release), topics=topics) for release in (EARLIER, LATER)]
+    latest = None
+    for entry in entries:
+        kinds = {fold.apply(entry).kind for fold in folds}
+        path = next(_differing(folds), None) if len(kinds) > 1 else None
+        if path is not None:
+            latest = Contrast(path, _moment(entry, topics))
+    path = next(_differing(folds), None)
+    return latest if path is None else Contrast(path, None)
+
+
+def _differing(folds: Sequence[Fold]) -> Iterator[str]:
+    """The paths that are answered, but not alike."""
+    earlier, later = (fold.snapshot() for fold in folds)
+    for name in _by_plainness(views.connectors(later)):
+        for endpoint in ("status", "tasks"):
+            path = _path(name, endpoint)
+            one, other = (answer(Reading(state), path) for state in (earlier, later))
+            if one.status == other.status and one.body != other.body:
+                yield path
+
+
+def _moment(entry: Entry, topics: Topics) -> str:
+    return f"{topics.short(entry.topic)}@{entry.partition}:{entry.offset}"

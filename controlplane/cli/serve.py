@@ -1,0 +1,143 @@
+"""`controlplane serve`: Connect's read endpoints over a log, until Ctrl-C."""
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import click
+import msgspec
+
+from controlplane.cli.examples import find_contrast, lines
+from controlplane.cli.failing import Refused
+from controlplane.cli.options import (
+    Reading,
+    log_options,
+    plugins_option,
+    read_plugins,
+    read_profile,
+)
+from controlplane.cli.printing import note, safe, say
+from controlplane.core import views
+from controlplane.core.plugins import Plugins
+from controlplane.core.profiles import KIP, Profile
+from controlplane.follower import Follower
+from controlplane.logs.log import ReadableLog
+from controlplane.logs.opening import open_log
+from controlplane.observe import Logger, logger
+from controlplane.rest.app import App
+from controlplane.rest.server import PortTaken, listen, serving, url_of
+
+LOOPBACK = "127.0.0.1"
+PORT = 8083
+"""Where Connect's REST interface is by default."""
+
+
+class Service(msgspec.Struct, frozen=True):
+    """What is served, and as what."""
+
+    where: str
+    reading: Reading
+    dialect: Profile
+    plugins: Plugins
+    follow: bool
+    quiet: bool
+
+
+@click.command()
+@click.argument("log")
+@click.option(
+    "--follow/--no-follow",
+    default=True,
+    help="Keep up with the log as it grows (the default), or serve it as it is now.",
+)
+@click.option("--host", default=LOOPBACK, show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any free."
+)
+@click.option(
+    "--dialect",
+    default=KIP,
+    show_default=True,
+    metavar="RELEASE",
+    help="Answer as this release does where a request has no profile=.",
+)
+@click.option("--quiet", is_flag=True, help="Print no line per request.")
+@plugins_option
+@log_options
+def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
+    log: str,
+    follow: bool,
+    host: str,
+    port: int,
+    dialect: str,
+    quiet: bool,
+    plugins: Path | None,
+    reading: Reading,
+) -> None:
+    """Answer Kafka Connect's read requests from LOG, as a worker of any release would.
+
+    LOG is an embedded log, kafka://host:port, or a file of records. Every endpoint takes
+    profile=RELEASE and as_of=MOMENT (config@57, a time, a vector of end offsets).
+    """
+    service = Service(log, reading, read_profile(dialect), read_plugins(plugins), follow, quiet)
+    try:
+        listening = listen(host, port)
+    except PortTaken as taken:
+        raise Refused(str(taken)) from None
+    with listening, suppress(asyncio.CancelledError):
+        asyncio.run(_serve(service, listening))
+
+
+async def _serve(service: Service, listening: socket.socket) -> None:
+    """Serve until a signal cancels this."""
+    _end_on_signals()
+    tell = logger(quiet=service.quiet)
+    async with _following(service, tell) as (log, follower):
+        app = App(follower, dialect=service.dialect, plugins=service.plugins, logger=tell)
+        async with serving(app, listening) as server:
+            await _announce(service, log, follower, url_of(listening))
+            await server
+
+
+def _end_on_signals() -> None:
+    """Let Ctrl-C and `kill` cancel the task that serves: everything is closed on the way out."""
+    task = asyncio.current_task()
+    assert task is not None
+    for asked in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(asked, task.cancel)
+
+
+@asynccontextmanager
+async def _following(service: Service, tell: Logger) -> AsyncIterator[tuple[ReadableLog, Follower]]:
+    reading, exactly_once = service.reading, service.reading.settings.exactly_once
+    found = await open_log(service.where, reading.opening(exactly_once=exactly_once))
+    try:
+        for problem in found.problems:
+            note(f"{safe(service.where)}: {safe(str(problem))}")
+        follower = Follower(
+            found.log,
+            topics=reading.topics,
+            exactly_once=exactly_once,
+            live=service.follow,
+            notices=tell,
+        )
+        async with follower:
+            yield found.log, follower
+    finally:
+        await found.log.close()
+
+
+async def _announce(service: Service, log: ReadableLog, follower: Follower, url: str) -> None:
+    """Say where what is served, and what to try, as soon as the log has been read."""
+    state = await follower.state(service.dialect)
+    count = len(views.connectors(state))
+    connectors = "1 connector" if count == 1 else f"{count} connectors"
+    say(f"{safe(service.where)}: {connectors}, answered as {state.profile.release} on {url}")
+    contrast = await find_contrast(log, service.reading.topics, follower.ends)
+    for line in lines(url, state, contrast):
+        say(f"  {line}")
+    sys.stdout.flush()

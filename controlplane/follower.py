@@ -1,0 +1,297 @@
+"""A log that grows → what workers of any release know of it, now and at any moment before.
+
+Loading is folding: a state is loaded once from the log (`loading`), then entries are applied as the
+log brings them. Like a real worker that runs, and unlike one that starts, a follower can only apply
+what arrives in the order in which it arrives; what arrives together is put into the one order.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import msgspec
+
+from controlplane.asof import Past, ends_now
+from controlplane.core.entry import Batch, Entry
+from controlplane.core.evolve import Fold
+from controlplane.core.order import entries_of, in_order
+from controlplane.core.profiles import Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.loading import load
+from controlplane.logs.changes import Changes
+from controlplane.logs.log import LogError, ReadableLog
+from controlplane.recent import Recent
+
+Ends = Mapping[str, Sequence[int]]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The bounds of a follower."""
+
+    profiles_kept: int = 8
+    """Releases followed at once: each costs a state and a share of every entry."""
+    gather_ms: int = 20
+    """What arrives within this time is folded in one go, in the one order between partitions."""
+    batches_pending: int = 256
+    """Batches that may wait to be folded before the log is asked for no more."""
+    topics_poll_ms: int = 1_000
+    """How often to look for topics that connectors have got since."""
+    retry_first_ms: int = 200
+    """Time to the first new try after the log failed; it doubles from try to try."""
+    retry_last_ms: int = 5_000
+    """Longest time between two tries: as long as a broker may need to come back unnoticed."""
+
+
+class Notices(Protocol):
+    """Whoever is told when the log fails and when it is back (a structlog logger will do)."""
+
+    def info(self, event: str, **facts: Any) -> Any:
+        """All is well again."""
+        ...
+
+    def warning(self, event: str, **facts: Any) -> Any:
+        """Something went wrong, and will be tried again."""
+        ...
+
+
+class Follower:
+    """Follows one log: `async with Follower(log) as follower`, then ask for a `state`.
+
+    The log is not closed by it. If it fails for a while, what was known before is still answered,
+    `failure` says why, and following goes on as soon as it can. With `live` false the log is read
+    as it is when the block is entered, and never again.
+    """
+
+    def __init__(  # noqa: PLR0913 - settings, by name only
+        self,
+        log: ReadableLog,
+        *,
+        topics: Topics | None = None,
+        exactly_once: bool = False,
+        live: bool = True,
+        limits: Limits | None = None,
+        notices: Notices | None = None,
+    ) -> None:
+        self.failure: LogError | None = None
+        self._log = log
+        self._topics = topics or Topics()
+        self._exactly_once = exactly_once
+        self._live = live
+        self._limits = limits or Limits()
+        self._notices = notices
+        self._past = Past(log, topics=topics, exactly_once=exactly_once)
+        self._folds: Recent[str, _Following] = Recent(self._limits.profiles_kept)
+        self._ends: dict[str, list[int]] = {}
+        self._turn = asyncio.Lock()
+        self._moved = Changes()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Find the ends of the log and follow it from there, in a task of its own."""
+        self._ends = await ends_now(self._log, self._topics)
+        if self._live:
+            self._task = asyncio.create_task(self._run(), name="follower")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._task is not None:
+            await _ended([self._task])
+
+    @property
+    def ends(self) -> Ends:
+        """Up to where the log has been read, by topic and partition."""
+        return {topic: tuple(parts) for topic, parts in self._ends.items()}
+
+    async def state(self, profile: Profile) -> ClusterState:
+        """What a worker of this release knows now; folded from the whole log on first use.
+
+        Raises:
+            LogUnavailable: this release was not asked for before and the log cannot be read.
+        """
+        if self._task is not None and self._task.done():
+            self._task.result()  # a defect of ours ended it: say so instead of growing stale
+        following = self._folds.get(profile.release)
+        if following is None:
+            following = await self._begin(profile)
+        return following.state()
+
+    async def state_at(self, moment: str, profile: Profile) -> ClusterState:
+        """What a worker of this release would have known at a moment (see `order.ends_at`).
+
+        Raises:
+            UnknownMoment: not such a text, or the log has nothing there.
+            LogUnavailable: the log cannot be read.
+        """
+        return await self._past.state(moment, profile, self.ends)
+
+    async def wait_for(self, ends: Ends) -> None:
+        """Return as soon as every record before these ends has been read."""
+        while True:
+            count = self._moved.count
+            if await self._covers(ends):
+                return
+            await self._moved.beyond(count)
+
+    async def _covers(self, ends: Ends) -> bool:
+        """Whether the log has nothing between here and there: offsets may have gaps."""
+        start = self.ends
+        async for batch in self._log.read(ends, start, ends):
+            if len(batch):
+                return False
+        return True
+
+    async def _begin(self, profile: Profile) -> "_Following":
+        """Fold the log for one more release, while the others stand still."""
+        async with self._turn:
+            return self._folds.get(profile.release) or self._folds.put(
+                profile.release,
+                _Following(
+                    await load(
+                        self._log,
+                        profile,
+                        topics=self._topics,
+                        exactly_once=self._exactly_once,
+                        stop=self.ends,
+                    )
+                ),
+            )
+
+    # --- following ----------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        """Follow the log for ever, whatever happens to it."""
+        pause_ms = self._limits.retry_first_ms
+        while True:
+            count = self._moved.count
+            try:
+                await self._follow()
+            except LogError as failure:
+                self._failed(failure)
+                if self._moved.count != count:
+                    pause_ms = self._limits.retry_first_ms
+                await asyncio.sleep(pause_ms / 1_000)
+                pause_ms = min(2 * pause_ms, self._limits.retry_last_ms)
+
+    def _failed(self, failure: LogError) -> None:
+        """Remember a failure, and tell of it once."""
+        if self._notices is not None and str(failure) != str(self.failure):
+            self._notices.warning("log_not_followed", reason=str(failure))
+        self.failure = failure
+
+    def _recovered(self) -> None:
+        if self._notices is not None and self.failure is not None:
+            self._notices.info("log_followed_again")
+        self.failure = None
+
+    async def _follow(self) -> None:
+        """Follow the log until other topics matter, or it fails."""
+        ends = await ends_now(self._log, self._topics)
+        await self._start_over_if_cut(ends)
+        topics = sorted({*ends, *self._ends})
+        self._recovered()
+        pending: asyncio.Queue[Batch] = asyncio.Queue(self._limits.batches_pending)
+        await _first_of(
+            self._collect(topics, pending),
+            self._fold(pending),
+            self._until_other_topics(topics),
+        )
+
+    async def _start_over_if_cut(self, ends: Ends) -> None:
+        """Forget everything where the log has lost records at its end: it is another log now."""
+        async with self._turn:
+            known = {topic: self._ends.get(topic, ()) for topic in ends}
+            if any(any(map(int.__lt__, ends[topic], known[topic])) for topic in ends):
+                self._folds.clear()
+                self._past.forget()
+                self._ends = {topic: list(parts) for topic, parts in ends.items()}
+                self._moved.tell()
+
+    async def _collect(self, topics: Iterable[str], pending: asyncio.Queue[Batch]) -> None:
+        """Take batches as the log brings them. Topics that are new are read from their start."""
+        tail = self._log.tail(topics, self.ends)
+        try:
+            async for batch in tail:
+                await pending.put(batch)
+        finally:
+            await _close(tail)
+
+    async def _fold(self, pending: asyncio.Queue[Batch]) -> None:
+        """Fold what has arrived together, in the one order."""
+        while True:
+            batches = [await pending.get()]
+            await asyncio.sleep(self._limits.gather_ms / 1_000)
+            while not pending.empty():
+                batches.append(pending.get_nowait())
+            async with self._turn:
+                self._apply(batches)
+
+    def _apply(self, batches: Sequence[Batch]) -> None:
+        entries = in_order(entries_of(batches))
+        for following in self._folds.values():
+            following.apply(entries)
+        for entry in entries:
+            parts = self._ends.setdefault(entry.topic, [])
+            parts.extend([0] * (entry.partition + 1 - len(parts)))
+            parts[entry.partition] = max(parts[entry.partition], entry.offset + 1)
+        self._moved.tell()
+
+    async def _until_other_topics(self, topics: Sequence[str]) -> None:
+        """Return when connectors have got offsets topics of their own that are not followed yet."""
+        seen = None
+        while True:
+            config = self._ends.get(self._topics.config, ())
+            now = tuple(config), frozenset(await self._log.topics())
+            if now != seen and not set(await ends_now(self._log, self._topics)) <= set(topics):
+                return
+            seen = now
+            await asyncio.sleep(self._limits.topics_poll_ms / 1_000)
+
+
+class _Following:
+    """The fold of one release and the state that it published last."""
+
+    def __init__(self, fold: Fold) -> None:
+        self._worker = fold
+        self._state: ClusterState | None = None
+
+    def state(self) -> ClusterState:
+        # Only on demand: each published state costs a copy of what is written to after it.
+        if self._state is None:
+            self._state = self._worker.snapshot()
+        return self._state
+
+    def apply(self, entries: Iterable[Entry]) -> None:
+        self._worker.apply_all(entries)
+        self._state = None
+
+
+async def _first_of(*works: Coroutine[Any, Any, None]) -> None:
+    """Run coroutines until the first ends; the others are cancelled. Its error is raised."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        await _ended(tasks)
+
+
+async def _ended(tasks: Iterable["asyncio.Task[None]"]) -> None:
+    """Cancel tasks and wait until they are gone."""
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _close(tail: AsyncIterator[Batch]) -> None:
+    """End an iterator now, not when it is collected as garbage."""
+    close = getattr(tail, "aclose", None)
+    if close is not None:
+        await close()

@@ -1,0 +1,134 @@
+"""The ASGI application: Connect's read endpoints over a log that is followed.
+
+A plain function of scope, receive and send over one pure function, `reads.answer`. A framework's
+router would stand in the way of exact answers: Connect routes on the raw path (a connector's name
+may hold a slash), writes errors without `Content-Type` before a route has matched, and its JSON is
+Jackson's. Starlette lends what does not: headers and responses. It can be mounted beneath any path
+of another ASGI application.
+
+Each endpoint takes two questions of ours, which Connect's clients cannot be asking: `as_of=` (a
+moment: `config@57`, a time, a vector of end offsets) and `profile=` (a release).
+"""
+
+from collections.abc import Mapping
+from time import perf_counter
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from controlplane.core import javajson
+from controlplane.core.order import UnknownMoment
+from controlplane.core.plugins import Plugins
+from controlplane.core.profiles import Profile, UnknownRelease
+from controlplane.core.state import ClusterState
+from controlplane.follower import Follower
+from controlplane.logs.log import LogError
+from controlplane.observe import Logger, silent
+from controlplane.rest.errors import (
+    HTML,
+    UNAVAILABLE,
+    Answer,
+    BadQuestion,
+    Failed,
+    NotReady,
+    RestError,
+    allowed,
+)
+from controlplane.rest.reads import Reading, answer
+from controlplane.rest.requests import METHODS, Request, check, read_request
+
+RETRY_AFTER_S = 1
+"""When to ask again while the log cannot be read: it is tried again as often (`Follower`)."""
+
+
+class App:
+    """Answers read requests from what a `Follower` knows.
+
+    `dialect` is the release as which to answer where the request names none; `plugins` tells the
+    types of connectors; `cluster_id` is what `GET /` gives.
+    """
+
+    def __init__(
+        self,
+        follower: Follower,
+        *,
+        dialect: Profile,
+        plugins: Plugins | None = None,
+        cluster_id: str | None = None,
+        logger: Logger | None = None,
+    ) -> None:
+        self._follower = follower
+        self._dialect = dialect
+        self._plugins = plugins or Plugins()
+        self._cluster_id = cluster_id
+        self._logger = logger or silent()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request (ASGI)."""
+        if scope["type"] != "http":
+            raise NotImplementedError(f"no {scope['type']} here: only HTTP requests are answered")
+        began = perf_counter()
+        request = read_request(scope)
+        given = await self.answer(request)
+        response = _response(given, request.method)
+        self._logger.info(
+            "request",
+            method=request.method,
+            target=request.target,
+            status=given.status,
+            bytes=len(response.body),
+            duration_ms=round((perf_counter() - began) * 1_000, 1),
+        )
+        await response(scope, receive, send)
+
+    async def answer(self, request: Request) -> Answer:
+        """The answer to a request. Never raises: a defect of ours is answered as Connect does."""
+        try:
+            return await self._answer(request)
+        except RestError as error:
+            return error.answer()
+        except LogError as error:
+            return NotReady(str(error)).answer()
+        except (UnknownMoment, UnknownRelease) as error:
+            return BadQuestion(str(error)).answer()
+        except Exception as error:  # the one place where a defect becomes a 500
+            self._logger.exception("defect", target=request.target)
+            return Failed(f"{type(error).__name__}: {error}").answer()
+
+    async def _answer(self, request: Request) -> Answer:
+        profile = Profile.of(request.profile) if request.profile is not None else self._dialect
+        check(request, profile)
+        if request.method == "OPTIONS":
+            return allowed(METHODS)
+        state = await self._state(request, profile)
+        return answer(Reading(state, self._plugins, self._cluster_id), request.target)
+
+    async def _state(self, request: Request, profile: Profile) -> ClusterState:
+        if request.as_of is None:
+            return await self._follower.state(profile)
+        return await self._follower.state_at(request.as_of, profile)
+
+
+def _response(given: Answer, method: str) -> Response:
+    """An answer as it goes over the wire; without its body where only the head was asked for."""
+    response = Response(_body(given), given.status, _headers(given), media_type=None)
+    if method == "HEAD":
+        response.body = b""  # after the length has been said
+    return response
+
+
+def _body(given: Answer) -> bytes:
+    if isinstance(given.body, str):
+        return given.body.encode("latin-1", "replace")
+    return javajson.encode(given.body)
+
+
+def _headers(given: Answer) -> Mapping[str, str]:
+    headers = {"server": "controlplane"}
+    if given.content_type is not None:
+        headers["content-type"] = given.content_type
+    if given.content_type == HTML:
+        headers["cache-control"] = "must-revalidate,no-cache,no-store"
+    if given.status == UNAVAILABLE:
+        headers["retry-after"] = str(RETRY_AFTER_S)
+    return {**headers, **given.headers}
