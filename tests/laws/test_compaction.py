@@ -1,0 +1,181 @@
+"""Compaction keeps the last record of each key. Where that is legal, no view may change.
+
+It is legal for the status and offsets topics in every release. For the config topic it is not,
+everywhere: Connect's task sets span several keys, and two fixes made a fold depend on what lies
+between them. The releases are listed here exactly; Kafka's own stores agree (`tests/oracle`), and
+`compacted-3.9` shows both on a real cluster.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core import views
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import fold
+from controlplane.core.profiles import KIP, PROFILES, RELEASES, Profile
+from controlplane.core.state import ClusterState
+from tests.core.logs import Pair, config, connector, read, tasks
+from tests.laws.entries import logs, profiles
+
+
+def compacted(log: Iterable[Entry], topics: Iterable[str]) -> list[Entry]:
+    """The log after the cleaner has been through these topics; tombstones stay for a while."""
+    log, topics = list(log), set(topics)
+    last = {(one.topic, one.partition, one.key): one.offset for one in log}
+    return [
+        one
+        for one in log
+        if one.topic not in topics or last[one.topic, one.partition, one.key] == one.offset
+    ]
+
+
+class Life(Enum):
+    """What a cluster does with one connector."""
+
+    CREATE = "create"
+    START_TASKS = "start tasks"
+    PAUSE = "pause"
+    STOP = "stop"
+    RECONFIGURE = "reconfigure"
+    RECONFIGURE_AND_START = "reconfigure, start tasks"
+    DELETE = "delete"
+
+
+def lived(steps: Iterable[tuple[str, Life, int]]) -> list[Pair]:
+    """The records that workers write for these steps; steps that make no sense are left out."""
+    pairs: list[Pair] = []
+    alive: set[str] = set()
+    for number, (name, step, count) in enumerate(steps):
+        if (step is Life.CREATE) == (name in alive):
+            continue
+        changed = connector(name, version=str(number))
+        match step:
+            case Life.CREATE:
+                alive.add(name)
+                pairs.append(changed)
+            case Life.START_TASKS:
+                pairs += tasks(name, count)
+            case Life.PAUSE:
+                pairs.append((f"target-state-{name}", '{"state":"PAUSED","state.v2":"PAUSED"}'))
+            case Life.STOP:
+                stopped = '{"state":"PAUSED","state.v2":"STOPPED"}'
+                pairs += [*tasks(name, 0), (f"target-state-{name}", stopped)]
+            case Life.RECONFIGURE:
+                pairs.append(changed)
+            case Life.RECONFIGURE_AND_START:
+                pairs += [changed, *tasks(name, count)]
+            case Life.DELETE:
+                alive.discard(name)
+                pairs += [(f"connector-{name}", None), (f"target-state-{name}", None)]
+    return pairs
+
+
+def shown(state: ClusterState) -> Any:
+    """Everything that REST shows of configs."""
+    return {
+        name: (
+            state.config.connectors[name],
+            views.target(state, name),
+            list(state.config.task_ids(name)),
+            [views.task_configs(state, name)[task] for task in state.config.task_ids(name)],
+        )
+        for name in views.connectors(state)
+    }
+
+
+def lives(*without: Life) -> st.SearchStrategy[list[tuple[str, Life, int]]]:
+    """Random lives of two connectors."""
+    steps = st.sampled_from([step for step in Life if step not in without])
+    return st.lists(st.tuples(st.sampled_from("ab"), steps, st.integers(0, 3)), max_size=25)
+
+
+# A task set that is older than its connector's config is dropped (KAFKA-17719).
+LOSES_RECONFIGURED = [profile for profile in PROFILES if profile.commit_needs_config]
+# A task set of an earlier life comes back to a connector that has none yet (KAFKA-16838).
+REVIVES_DELETED = [
+    profile
+    for profile in PROFILES
+    if profile.removal_drops_tasks and not profile.commit_needs_config
+]
+LAWFUL = [one for one in PROFILES if one not in LOSES_RECONFIGURED and one not in REVIVES_DELETED]
+
+
+def legal(profile: Profile) -> Life:
+    """The step without which compaction is legal for a release that has one of the defects."""
+    return Life.RECONFIGURE if profile.commit_needs_config else Life.DELETE
+
+
+@given(st.data(), profiles)
+def test_compacting_the_config_topic_shows_nothing(data: st.DataObject, profile: Profile) -> None:
+    """Where it is legal: everywhere, but for one step each in the two groups of releases."""
+    without = () if profile in LAWFUL else (legal(profile),)
+    log = config(*lived(data.draw(lives(*without))))
+    # A worker of 0.9 cannot read an empty task set at all.
+    if profile.commit_needs_deferred:
+        log = [one for one in log if one.value != b'{"tasks":0}']
+    after = compacted(log, ["connect-configs"])
+    assert shown(fold(after, profile)) == shown(fold(log, profile))
+
+
+@given(logs(), profiles)
+def test_compacting_offsets_shows_nothing(log: list[Entry], profile: Profile) -> None:
+    """An offset is its last record, in every release."""
+    # The cleaner removes aborted records, and they supersede nothing.
+    log = [one for one in log if not one.aborted]
+    after = compacted(log, ["connect-offsets", "own"])
+    values = {t: dict(part.values) for t, part in fold(log, profile).offsets.items()}
+    assert {t: dict(part.values) for t, part in fold(after, profile).offsets.items()} == values
+
+
+RECONFIGURED = [("a", Life.CREATE, 0), ("a", Life.START_TASKS, 2), ("a", Life.RECONFIGURE, 0)]
+DELETED = [
+    ("a", Life.CREATE, 0),
+    ("a", Life.START_TASKS, 2),
+    ("a", Life.DELETE, 0),
+    ("a", Life.CREATE, 0),
+]
+
+
+def breaks(life: list[tuple[str, Life, int]], profile: Profile) -> bool:
+    """Whether compaction changes what this release shows of such a life."""
+    log = config(*lived(life))
+    after = compacted(log, ["connect-configs"])
+    return bool(shown(fold(after, profile)) != shown(fold(log, profile)))
+
+
+def span(found: list[Profile]) -> list[str]:
+    """Every release that behaves like one of these profiles."""
+    fields = [field for field in Profile.__struct_fields__ if field != "release"]
+    rows = [[getattr(one, field) for field in fields] for one in found]
+    known = [(name, Profile.of(name)) for name in (*RELEASES, KIP)]
+    return [name for name, one in known if [getattr(one, field) for field in fields] in rows]
+
+
+def test_where_compaction_loses_tasks() -> None:
+    """KAFKA-17719: 3.7.1 and later, ours included, because we read as the newest release does."""
+    found = [profile for profile in PROFILES if breaks(RECONFIGURED, profile)]
+    assert found == LOSES_RECONFIGURED
+    releases = span(found)
+    assert (releases[0], releases[-2], releases[-1]) == ("3.7.1", RELEASES[-1], KIP)
+    assert releases[:-1] == list(RELEASES[RELEASES.index("3.7.1") :])
+
+
+def test_where_compaction_revives_tasks() -> None:
+    """KAFKA-16838: 2.5.1 to 3.7.0. Up to 2.5.0 a removal left the tasks in memory anyway."""
+    found = [profile for profile in PROFILES if breaks(DELETED, profile)]
+    assert found == REVIVES_DELETED
+    assert span(found) == list(RELEASES[RELEASES.index("2.5.1") : RELEASES.index("3.7.1")])
+
+
+@pytest.mark.parametrize("release", ["3.7.1", "3.9", "4.3", "kip"])
+def test_a_new_commit_heals(release: str) -> None:
+    """Committing the tasks again after each change, as `kip` writes, makes compaction legal."""
+    life = [*RECONFIGURED, ("a", Life.START_TASKS, 2)]
+    log = config(*lived(life))
+    after = compacted(log, ["connect-configs"])
+    assert shown(read(after, release)) == shown(read(log, release))
