@@ -149,6 +149,12 @@ ROWS = [
         {"0.9": 1, "3.7.1": None},
     ),
     Row(
+        "deferred tasks are gone after a commit",
+        config(LIVE, *tasks("a", 1), ("commit-a", '{"tasks":1}')),
+        views.inconsistent,
+        {"0.9": [], "0.10.0": ["a"]},
+    ),
+    Row(
         "applied config",
         config(LIVE, *tasks("a", 1)),
         lambda state: "a" in state.config.applied,

@@ -1,0 +1,147 @@
+"""Would the suite notice? The fold is broken on purpose, one way at a time, in a copy.
+
+Twelve ways, each a plausible slip; the tests of `tests/core` must fail on every one of them:
+
+ 1. `state.v2` is forgotten                          7. a removal keeps the tasks
+ 2. an unknown `state.v2` falls back to `state`      8. stale UNASSIGNED is believed
+ 3. deferred tasks are visible before the commit     9. a status tombstone keeps the tasks
+ 4. an inconsistent commit leaves the count alone   10. an offset tombstone is forgotten
+ 5. deferred tasks survive their commit             11. aborted records are always seen
+ 6. a commit needs no connector config              12. undecodable values move the config offset
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+CORE = Path("controlplane/core")
+
+
+class Mutation(NamedTuple):
+    """One slip: in which file, which text becomes which."""
+
+    name: str
+    file: str
+    text: str
+    slip: str
+
+
+MUTATIONS = [
+    Mutation(
+        "state.v2 forgotten",
+        "codec/config.py",
+        'content.get("state.v2") if profile.target_state_v2 else None',
+        "None",
+    ),
+    Mutation(
+        "unknown state.v2 falls back",
+        "codec/config.py",
+        "if not isinstance(wanted, str):\n        wanted",
+        "if wanted not in _TARGETS_V2:\n        wanted",
+    ),
+    Mutation(
+        "tasks visible before the commit",
+        "evolve/config.py",
+        "self._deferred.writable()[record.connector] = deferred",
+        "self._deferred.writable()[record.connector] = deferred\n"
+        "        self._apply_tasks(record.connector, deferred)",
+    ),
+    Mutation(
+        "inconsistent commit keeps the old count",
+        "evolve/config.py",
+        "self._task_counts.writable()[name] = count",
+        "self._task_counts.writable()[name] = count if complete else 0",
+    ),
+    Mutation(
+        "deferred tasks survive",
+        "evolve/config.py",
+        "            self._deferred.writable()[name] = {}",
+        "            pass",
+    ),
+    Mutation(
+        "commit needs no config",
+        "evolve/config.py",
+        "return self.profile.commit_needs_config and name",
+        "return False and name",
+    ),
+    Mutation(
+        "removal keeps tasks",
+        "evolve/config.py",
+        "if self.profile.removal_drops_tasks:",
+        "if False:",
+    ),
+    Mutation(
+        "stale UNASSIGNED believed",
+        "evolve/status.py",
+        "present.generation >= status.generation",
+        "present.generation < status.generation",
+    ),
+    Mutation(
+        "status tombstone keeps tasks",
+        "evolve/status.py",
+        "for task in self._tasks.drop(name) or {}:",
+        "for task in ():",
+    ),
+    Mutation(
+        "offset tombstone forgotten",
+        "evolve/offsets.py",
+        "            self._values.drop(key)",
+        "            pass",
+    ),
+    Mutation(
+        "aborted records always seen",
+        "evolve/__init__.py",
+        "return known and not self.exactly_once",
+        "return True",
+    ),
+    Mutation(
+        "undecodable values move the offset",
+        "codec/config.py",
+        "advances=False",
+        "advances=True",
+    ),
+]
+
+
+def copy_of_the_project(target: Path) -> None:
+    """The core, what it is tested with, and nothing else."""
+    shutil.copytree(ROOT / "controlplane", target / "controlplane")
+    shutil.copytree(ROOT / "tests/core", target / "tests/core")
+    for name in ("pyproject.toml", "tests/conftest.py"):
+        shutil.copy(ROOT / name, target / name)
+
+
+def run_tests(target: Path) -> subprocess.CompletedProcess[str]:
+    """The core's tests, up to the first failure."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    return subprocess.run(
+        [*command, "tests/core/test_edges.py", "tests/core/test_matrix.py"],
+        cwd=target,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_copy_passes_as_it_is(tmp_path: Path) -> None:
+    """Else the failures below would prove nothing."""
+    copy_of_the_project(tmp_path)
+    done = run_tests(tmp_path)
+    assert done.returncode == pytest.ExitCode.OK, done.stdout[-2000:]
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=[one.name for one in MUTATIONS])
+def test_the_suite_notices(mutation: Mutation, tmp_path: Path) -> None:
+    """A broken fold fails a test; a mutation whose text is gone must be mended, not dropped."""
+    copy_of_the_project(tmp_path)
+    path = tmp_path / CORE / mutation.file
+    source = path.read_text()
+    assert mutation.text in source, "the code has moved on: find the line again"
+    path.write_text(source.replace(mutation.text, mutation.slip))
+    done = run_tests(tmp_path)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout[-2000:]
