@@ -45,6 +45,11 @@ def short(text: str, characters: int = LONG_CHARACTERS) -> str:
     return plain if len(plain) <= characters else plain[: characters - 1] + "…"
 
 
+def count(number: int, what: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def say(text: str = "", style: str = "") -> None:
     """Print a line; it wraps where the terminal ends, between words."""
     _console().print(Text(text, style=style), soft_wrap=not sys.stdout.isatty())
@@ -67,7 +72,11 @@ def table(
         shown.add_column(Text(head), overflow="fold")
     for number, row in enumerate(rows):
         shown.add_row(*(Text(short(cell)) for cell in row), style=styles.get(number, ""))
-    _console().print(shown)
+    console = _console()
+    with console.capture() as printed:
+        console.print(shown)
+    # Cells are padded to the width of their column; at the end of a line that is noise.
+    sys.stdout.write("".join(line.rstrip() + "\n" for line in printed.get().splitlines()))
 
 
 def print_json(value: Any) -> None:

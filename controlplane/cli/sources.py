@@ -1,6 +1,6 @@
 """A log that was named on the command line: opened, folded, and what is to be said about it."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -9,17 +9,20 @@ import msgspec
 from controlplane.cli.options import Reading
 from controlplane.cli.printing import note
 from controlplane.cli.progress import Watched
-from controlplane.core.entry import Entry
+from controlplane.core.entry import Entry, Position
 from controlplane.core.evolve import Fold
 from controlplane.core.order import entries_of
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.loading import Ends, load, moment, own_topics, read_topics
-from controlplane.logs.log import ReadableLog
+from controlplane.logs.log import OFFSET_LIMIT, ReadableLog
 from controlplane.logs.opening import open_log
 
 PROBLEMS_SHOWN = 5
 """How many lines that are no records are named; the rest is counted."""
+
+NOWHERE = OFFSET_LIMIT
+"""Where reading begins in a partition of which nothing is wanted."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -52,6 +55,28 @@ class Source(msgspec.Struct, frozen=True):
         batches = self.log.read(list(self.stop), stop=self.stop)
         return list(entries_of([batch async for batch in batches]))
 
+    async def records(self, wanted: Iterable[Position]) -> dict[Position, Entry]:
+        """The records at these positions, in one pass over as little as holds them all."""
+        places = set(wanted)
+        start, stop = await self._around(places)
+        batches = self.log.read(list(stop), start, stop) if stop else None
+        found = [batch async for batch in batches] if batches else []
+        return {one.position: one for one in entries_of(found) if one.position in places}
+
+    async def _around(self, places: set[Position]) -> tuple[Ends, Ends]:
+        """Where to begin and to end in each partition; nothing is read of the others."""
+        partitions = await self.log.topics() if places else {}
+        start: dict[str, list[int]] = {}
+        stop: dict[str, list[int]] = {}
+        for topic, partition, offset in places:
+            begins = start.setdefault(topic, [NOWHERE] * partitions[topic])
+            ends = stop.setdefault(topic, [0] * partitions[topic])
+            begins[partition] = min(begins[partition], offset)
+            ends[partition] = max(ends[partition], offset + 1)
+        for topic, ends in stop.items():
+            start[topic] = [min(a, b) for a, b in zip(start[topic], ends, strict=True)]
+        return start, stop
+
     @property
     def about(self) -> dict[str, Any]:
         """What every JSON answer tells about its log."""
@@ -76,6 +101,23 @@ async def opened(
         problems = tuple(map(str, found.problems))
         _tell(where, problems)
         yield Source(where, log, topics, exactly_once, stop, problems)
+    finally:
+        await log.close()
+
+
+async def read_all(where: str, reading: Reading) -> list[Entry]:
+    """Every record of every topic of a log.
+
+    Raises:
+        LogError: it cannot be opened or read.
+    """
+    found = await open_log(where, reading.opening())
+    log = Watched(found.log, where)
+    try:
+        _tell(where, tuple(map(str, found.problems)))
+        await read_topics(log, reading.topics)
+        batches = log.read(list(await log.topics()))
+        return list(entries_of([batch async for batch in batches]))
     finally:
         await log.close()
 

@@ -1,7 +1,176 @@
-"""Stub."""
+"""`--compare 3.4,3.9,kip`: one log, seen by workers of several releases, side by side."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 
-async def show(*_: Any) -> None:
-    """Stub."""
+from controlplane.cli import records
+from controlplane.cli.inspect.facts import NONE, Facts, all_facts, states
+from controlplane.cli.inspect.overview import vector
+from controlplane.cli.inspect.shown import shown, text
+from controlplane.cli.printing import count, print_json, safe, say, table
+from controlplane.cli.sources import Source
+from controlplane.core.diff import Aspect, Change, diff
+from controlplane.core.entry import Entry, Position
+from controlplane.core.plugins import Plugins
+from controlplane.core.profiles import Profile
+from controlplane.core.state import ClusterState
+
+DIFFERENCES_SHOWN = 100
+"""How many differences a table names; JSON has them all."""
+
+MARK = "≠"
+
+
+class Difference(msgspec.Struct):
+    """One fact on which releases do not agree, what each says, and the record behind it."""
+
+    connector: str
+    aspect: Aspect
+    item: str
+    values: dict[str, Any]
+    """By release; None: absent."""
+    cause: Position | None
+
+    @property
+    def fact(self) -> str:
+        """What differs, in words."""
+        return f"{self.aspect.value} {self.item}".strip()
+
+
+async def show(
+    source: Source, profiles: Sequence[Profile], output: str, connector: str | None
+) -> None:
+    """Print all connectors (or one) with a column per release, and why columns differ."""
+    loaded = await _states(source, profiles)
+    differences = [
+        one for one in compare(loaded) if connector is None or one.connector == connector
+    ]
+    causes = await source.records(one.cause for one in differences if one.cause is not None)
+    rows = _rows(loaded, connector, differences)
+    if output == "json":
+        print_json(source.about | _document(loaded, rows, differences, causes))
+        return
+    _print_rows(loaded, rows, {one.connector for one in differences})
+    say()
+    _print_differences(loaded, differences, causes, source)
+    say(f"read up to {vector(source)}")
+
+
+async def _states(source: Source, profiles: Iterable[Profile]) -> dict[str, ClusterState]:
+    """State by release. Offsets are traced only where a difference asks for it: it is slow."""
+    wanted = list(profiles)
+    loaded = {one.release: await source.state(one) for one in wanted}
+    if any(one.aspect is Aspect.SOURCE_OFFSET for one in compare(loaded)):
+        loaded = {one.release: await source.state(one, trace=True) for one in wanted}
+    return loaded
+
+
+def compare(loaded: Mapping[str, ClusterState]) -> list[Difference]:
+    """Every fact on which not all agree, in the order of `diff`."""
+    base, *_ = loaded.values()
+    found: dict[tuple[str, Aspect, str], Difference] = {}
+    for release, state in loaded.items():
+        for one in diff(base, state):
+            place = one.connector, one.aspect, one.item
+            known = found.setdefault(place, _agreed(one, loaded))
+            known.values[release] = one.after
+            known.cause = known.cause or one.cause
+    places = sorted(found, key=lambda place: (place[0], list(Aspect).index(place[1]), place[2]))
+    return [found[place] for place in places]
+
+
+def _agreed(change: Change, loaded: Mapping[str, ClusterState]) -> Difference:
+    values = dict.fromkeys(loaded, change.before)
+    return Difference(change.connector, change.aspect, change.item, values, change.cause)
+
+
+Rows = dict[str, dict[str, Facts]]
+"""Connector → release → its facts there."""
+
+
+def _rows(
+    loaded: Mapping[str, ClusterState], connector: str | None, differences: list[Difference]
+) -> Rows:
+    rows: Rows = {one.connector: {} for one in differences}
+    for release, state in loaded.items():
+        for one in all_facts(state, Plugins()):
+            if connector in (None, one.name):
+                rows.setdefault(one.name, {})[release] = one
+    return dict(sorted(rows.items()))
+
+
+def _print_rows(loaded: Mapping[str, ClusterState], rows: Rows, differing: set[str]) -> None:
+    lines = [
+        (MARK if name in differing else "", name, *(_brief(seen.get(one)) for one in loaded))
+        for name, seen in rows.items()
+    ]
+    marked = {number: "yellow" for number, line in enumerate(lines) if line[0]}
+    table(("", "CONNECTOR", *loaded), lines, marked)
+
+
+def _brief(facts: Facts | None) -> str:
+    """A connector in one cell."""
+    if facts is None:
+        return NONE
+    if not facts.configured:
+        return "; ".join((f"wants {facts.target_state}", *facts.flags))
+    tasks = "? tasks" if facts.tasks is None else count(facts.tasks, "task")
+    reported = f"{facts.status or 'no status'} ({states(facts.task_states)})"
+    return "; ".join((f"{facts.target_state or NONE}, {tasks}, {reported}", *facts.flags))
+
+
+def _print_differences(
+    loaded: Mapping[str, ClusterState],
+    differences: list[Difference],
+    causes: Mapping[Position, Entry],
+    source: Source,
+) -> None:
+    if not differences:
+        say(f"{' and '.join(loaded)} agree in everything", style="green")
+        return
+    for one in differences[:DIFFERENCES_SHOWN]:
+        say(f"{safe(one.connector)}: {safe(one.fact)}", style="bold")
+        for release, value in one.values.items():
+            say(f"  {release:8} {safe(text(one.aspect, one.item, value))}")
+        cause = causes.get(one.cause) if one.cause else None
+        say(f"  because of {records.record(cause, source.topics) if cause else 'no one record'}")
+    more = len(differences) - DIFFERENCES_SHOWN
+    if more > 0:
+        say(f"… and {more} more differences; `-o json` has them all")
+    say()
+
+
+def _document(
+    loaded: Mapping[str, ClusterState],
+    rows: Rows,
+    differences: list[Difference],
+    causes: Mapping[Position, Entry],
+) -> dict[str, Any]:
+    differing = {one.connector for one in differences}
+    return {
+        "profiles": list(loaded),
+        "connectors": [
+            {
+                "name": name,
+                "differs": name in differing,
+                "seen": {release: msgspec.to_builtins(seen.get(release)) for release in loaded},
+            }
+            for name, seen in rows.items()
+        ],
+        "differences": [_shown(one, causes) for one in differences],
+    }
+
+
+def _shown(one: Difference, causes: Mapping[Position, Entry]) -> dict[str, Any]:
+    cause = causes.get(one.cause) if one.cause else None
+    return {
+        "connector": one.connector,
+        "aspect": one.aspect.value,
+        "item": one.item,
+        "values": {
+            release: shown(one.aspect, one.item, value) for release, value in one.values.items()
+        },
+        "cause": records.document(cause) if cause else None,
+    }

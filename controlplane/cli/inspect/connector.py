@@ -37,7 +37,7 @@ async def show(
     if output == "json":
         print_json(document)
     else:
-        say(f"{name}, as {heading(state, source)}", style="bold")
+        say(f"{name}, as {heading(profile, source)}", style="bold")
         _print(document)
 
 

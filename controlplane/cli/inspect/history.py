@@ -1,7 +1,235 @@
-"""Stub."""
+"""`--history CONNECTOR`: every change of a connector, with its record, its time, and the diff."""
 
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from controlplane.cli import records
+from controlplane.cli.failing import Refused
+from controlplane.cli.inspect.shown import change, shown
+from controlplane.cli.printing import count, print_json, say, table
+from controlplane.cli.sources import Source
+from controlplane.core.codec.config import decode_config
+from controlplane.core.codec.offsets import decode_offset, decode_partition
+from controlplane.core.diff import Aspect, diff
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import Fold, Kind
+from controlplane.core.order import in_order
+from controlplane.core.profiles import Profile
+from controlplane.core.records import (
+    Invalid,
+    RestartRequest,
+    SourcePartition,
+    TaskConfig,
+    TaskCount,
+)
+from controlplane.core.state import Topics
+
+OFFSETS_IN_A_ROW = 10
+"""A run of source offsets longer than this is shortened in the table; JSON has them all."""
 
 
-async def show(*_: Any) -> None:
-    """Stub."""
+class Event(NamedTuple):
+    """One thing that a record did to a connector."""
+
+    entry: Entry
+    what: str
+    """The fact that changed: `target state`, `config rows`, `task status 0`."""
+    words: str
+    """For people: `PAUSED → STOPPED`."""
+    before: Any = None
+    after: Any = None
+    aspect: Aspect | None = None
+
+
+async def show(source: Source, profile: Profile, output: str, name: str) -> None:
+    """Print the history of one connector.
+
+    Raises:
+        Refused: no record concerns it.
+    """
+    entries = [
+        entry
+        for entry in in_order(await source.entries())
+        if not (entry.aborted and source.exactly_once)
+    ]
+    concerned = list(concerning(entries, name, source.topics, profile))
+    if not concerned:
+        raise Refused(f"no record of this log concerns a connector {name!r}: check the name")
+    found = list(events(concerned, name, profile, source.topics))
+    if output == "json":
+        told = {"profile": profile.release, "connector": name}
+        print_json(source.about | told | {"events": [_document(event) for event in found]})
+        return
+    _print(found, source.topics)
+    quiet = len({entry.position for entry in concerned} - {one.entry.position for one in found})
+    say()
+    say(
+        f"{count(len(concerned), 'record')}, {quiet} of which changed nothing for {profile.release}"
+    )
+
+
+# --- which records concern a connector ------------------------------------------------------
+
+
+def concerning(
+    entries: Iterable[Entry], name: str, topics: Topics, profile: Profile
+) -> Iterator[Entry]:
+    """The records about one connector, by their keys, in the order given."""
+    raw = re.escape(name.encode("utf-8", "surrogatepass"))
+    patterns = {
+        topics.config: re.compile(_CONFIG_KEYS % {b"name": raw}, re.DOTALL),
+        topics.status: re.compile(_STATUS_KEYS % {b"name": raw}, re.DOTALL),
+        topics.commands: re.compile(rb"(?!)"),
+    }
+    owners: dict[bytes | None, bool] = {}
+    for entry in entries:
+        pattern = patterns.get(entry.topic)
+        if pattern is not None:
+            if entry.key is not None and pattern.fullmatch(entry.key):
+                yield entry
+        else:
+            if entry.key not in owners:
+                subject = decode_partition(entry.key, profile)
+                owners[entry.key] = (
+                    isinstance(subject, SourcePartition) and subject.connector == name
+                )
+            if owners[entry.key]:
+                yield entry
+
+
+_CONFIG_KEYS = (
+    rb"(connector|target-state|commit|tasks-fencing|restart-connector)-%(name)s"
+    rb"|task-%(name)s-\d+"
+)
+_STATUS_KEYS = (
+    rb"status-connector-%(name)s|status-task-%(name)s-\d+|status-topic-.*:connector-%(name)s"
+)
+
+
+# --- what they did --------------------------------------------------------------------------
+
+
+def events(
+    entries: Iterable[Entry], name: str, profile: Profile, topics: Topics
+) -> Iterator[Event]:
+    """What each record did. A connector's facts follow from its own records alone."""
+    fold = Fold(profile, topics=topics)
+    before = fold.snapshot()
+    offsets: dict[tuple[str, bytes | None], bytes | None] = {}
+    for entry in entries:
+        if entry.topic not in (topics.config, topics.status):
+            yield from _offset(entry, offsets, profile)
+            continue
+        outcome = fold.apply(entry)
+        after = fold.snapshot()
+        if outcome.kind is not Kind.ACCEPTED:
+            yield Event(entry, "of no use", outcome.reason)
+        elif entry.topic == topics.config:
+            yield from _spoken(entry, profile)
+        for one in diff(before, after):
+            what = f"{one.aspect.value} {one.item}".strip()
+            words = change(one.aspect, one.item, one.before, one.after)
+            was, now = (shown(one.aspect, one.item, value) for value in (one.before, one.after))
+            if one.connector == name:
+                yield Event(entry, what, words, was, now, one.aspect)
+        before = after
+
+
+def _offset(
+    entry: Entry, known: dict[tuple[str, bytes | None], bytes | None], profile: Profile
+) -> Iterator[Event]:
+    """A source offset: the raw key decides, as it does for the worker."""
+    place = entry.topic, entry.key
+    before, after = (_decoded(value, profile) for value in (known.get(place), entry.value))
+    known[place] = entry.value
+    if before == after:
+        return
+    subject = decode_partition(entry.key, profile)
+    assert isinstance(subject, SourcePartition)  # else it would concern nobody
+    item = change(Aspect.SOURCE_OFFSET, "", None, subject.partition).removeprefix("∅ → ")
+    words = change(Aspect.SOURCE_OFFSET, "", before, after)
+    yield Event(entry, f"source offset {item}", words, before, after, Aspect.SOURCE_OFFSET)
+
+
+def _decoded(value: bytes | None, profile: Profile) -> Any:
+    found = decode_offset(value, profile)
+    return f"undecodable: {found.reason}" if isinstance(found, Invalid) else found
+
+
+def _spoken(entry: Entry, profile: Profile) -> Iterator[Event]:
+    """What a record says that changes no fact, or not yet."""
+    record = decode_config(entry.key, entry.value, profile)
+    for kind, (what, words) in _SPOKEN.items():
+        if isinstance(record, kind):
+            yield Event(entry, what, words(record))
+
+
+_SPOKEN: dict[type, tuple[str, Callable[[Any], str]]] = {
+    TaskConfig: ("task config", lambda record: f"of task {record.task} waits for the commit"),
+    TaskCount: ("fencing", lambda record: f"the producers of {record.tasks} tasks are fenced"),
+    RestartRequest: (
+        "restart",
+        lambda record: (
+            "requested"
+            + (", tasks too" if record.include_tasks else "")
+            + (", failed ones only" if record.only_failed else "")
+        ),
+    ),
+}
+
+
+# --- printing -------------------------------------------------------------------------------
+
+
+def _print(found: list[Event], topics: Topics) -> None:
+    rows: list[tuple[str, str, str, str]] = []
+    last = None
+    for event in _shortened(found):
+        again = event.entry.position == last
+        last = event.entry.position
+        where = "" if again else records.place(event.entry.position, topics)
+        rows.append((where, "" if again else time(event.entry), event.what, event.words))
+    table(("RECORD", "TIME (UTC)", "WHAT", "CHANGE"), rows)
+
+
+def _shortened(found: list[Event]) -> Iterator[Event]:
+    """The events; of a long run of source offsets only the first few."""
+    run, left_out = 0, 0
+    for event in found:
+        run = run + 1 if event.aspect is Aspect.SOURCE_OFFSET else 0
+        if run > OFFSETS_IN_A_ROW:
+            left_out, last = left_out + 1, event
+            continue
+        if left_out:
+            yield _left_out(last, left_out)
+            left_out = 0
+        yield event
+    if left_out:
+        yield _left_out(last, left_out)
+
+
+def _left_out(last: Event, count: int) -> Event:
+    return Event(last.entry, "source offsets", f"… {count} more up to here; -o json has them")
+
+
+def time(entry: Entry) -> str:
+    """When a record was written, in ISO 8601; `unknown` where the log does not tell."""
+    try:
+        moment = datetime.fromtimestamp(entry.timestamp / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{entry.timestamp} ms"
+    if entry.timestamp < 0:
+        return "unknown"
+    return moment.isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
+
+
+def _document(event: Event) -> dict[str, Any]:
+    return {
+        "record": records.document(event.entry),
+        "what": event.what,
+        "words": event.words,
+        "before": event.before,
+        "after": event.after,
+    }

@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 
 from controlplane.cli.inspect.facts import Facts, all_facts
-from controlplane.cli.printing import print_json, safe, say, table
+from controlplane.cli.printing import count, print_json, safe, say, table
+from controlplane.cli.records import place
 from controlplane.cli.sources import Source
-from controlplane.core.entry import Position
 from controlplane.core.evolve import Fold
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile
-from controlplane.core.state import ClusterState, Topics
+from controlplane.core.state import ClusterState
 
 UNREADABLE_SHOWN = 5
 """How many records of no use are named in the table view; JSON has all that the fold kept."""
@@ -29,16 +29,16 @@ async def show(source: Source, profile: Profile, plugins: Plugins | None, output
         return
     _print_rows(rows, typed=plugins is not None)
     say()
-    say(f"{_count(len(state.config.connectors), 'connector')}, as {heading(state, source)}")
+    say(f"{count(len(state.config.connectors), 'connector')}, as {heading(profile, source)}")
     for line in unreadable(fold, state):
         say(line)
     say(f"read up to {vector(source)}")
 
 
-def heading(state: ClusterState, source: Source) -> str:
+def heading(profile: Profile, source: Source) -> str:
     """Whose view it is, and of what."""
-    support = " with exactly-once support" if state.exactly_once else ""
-    release = state.profile.release
+    support = " with exactly-once support" if source.exactly_once else ""
+    release = profile.release
     worker = "our own worker (kip)" if release == KIP else f"a worker of {release}"
     return f"{worker}{support} sees {source.where}"
 
@@ -48,19 +48,12 @@ def vector(source: Source) -> str:
     return msgspec.json.encode({topic: list(ends) for topic, ends in source.stop.items()}).decode()
 
 
-def place(position: Position, topics: Topics) -> str:
-    """A position as people write it: `config@57`, `status@2:41`."""
-    topic = topics.short(position.topic)
-    inner = f"{position.partition}:" if topic != "config" else ""
-    return f"{safe(topic)}@{inner}{position.offset}"
-
-
 def unreadable(fold: Fold, state: ClusterState) -> list[str]:
     """Lines on the records that were of no use to the worker: how many, the first, why."""
     if not fold.unreadable_count:
         return []
     shown = list(state.unreadable.items())[:UNREADABLE_SHOWN]
-    lines = [f"{_count(fold.unreadable_count, 'record')} of no use to it:"]
+    lines = [f"{count(fold.unreadable_count, 'record')} of no use to it:"]
     lines += [f"  {place(position, state.topics)}  {safe(why)}" for position, why in shown]
     more = fold.unreadable_count - len(shown)
     return lines + ([f"  … and {more} more; `-o json` names them"] if more else [])
@@ -90,7 +83,3 @@ def _document(source: Source, fold: Fold, state: ClusterState, rows: list[Facts]
             ],
         },
     }
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -13,6 +13,6 @@ async def show(source: Source, profile: Profile, plugins: Plugins) -> None:
     reading = Reading(state, plugins)
     shown = {}
     for path in ("/", *paths(state)):
-        status, body, _ = answer(reading, path)
-        shown[path] = {"status": status, "answer": body}
+        found = answer(reading, path)
+        shown[path] = {"status": found.status, "answer": found.body}
     print_json(shown)

@@ -1,0 +1,59 @@
+"""Records and positions as people are shown them: on one line, secrets hidden."""
+
+from typing import Any
+
+import msgspec
+
+from controlplane.cli.printing import TOMBSTONE, json_line, short
+from controlplane.core.entry import Entry, Position
+from controlplane.core.redact import HIDDEN, redacted_text, redacted_value
+from controlplane.core.state import Topics
+
+VALUE_CHARACTERS = 160
+"""How much of a record's value is shown."""
+
+_SESSION_KEY = b"session-key"
+
+
+def place(position: Position, topics: Topics) -> str:
+    """A position as `--as-of` takes it: `config@57`, `status@2:41`."""
+    topic = topics.short(position.topic)
+    inner = f"{position.partition}:" if topic != "config" else ""
+    return short(f"{topic}@{inner}{position.offset}")
+
+
+def record(entry: Entry, topics: Topics) -> str:
+    """A record on one line: position, key, value."""
+    return f"{place(entry.position, topics)}  {_bytes(entry.key)}  {value(entry)}"
+
+
+def value(entry: Entry) -> str:
+    """A record's value for people. What is no JSON is shown as text."""
+    if entry.value is None:
+        return TOMBSTONE
+    if entry.key == _SESSION_KEY:
+        return HIDDEN
+    try:
+        decoded = msgspec.json.decode(entry.value)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return short(redacted_text(_bytes(entry.value)), VALUE_CHARACTERS)
+    return short(json_line(redacted_value("", decoded)), VALUE_CHARACTERS)
+
+
+def key(entry: Entry) -> str:
+    """A record's key for people."""
+    return _bytes(entry.key)
+
+
+def _bytes(raw: bytes | None) -> str:
+    return "(no key)" if raw is None else short(raw.decode("utf-8", "backslashreplace"))
+
+
+def document(entry: Entry) -> dict[str, Any]:
+    """A record as JSON for people: where and when it was written, key and value as text."""
+    return {
+        **entry.position._asdict(),
+        "timestamp": entry.timestamp,
+        "key": None if entry.key is None else key(entry),
+        "value": None if entry.value is None else value(entry),
+    }

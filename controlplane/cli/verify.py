@@ -1,0 +1,214 @@
+"""The command `verify`: every answer in a story, compared with the fold of the log."""
+
+import asyncio
+import difflib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from controlplane.cli import records
+from controlplane.cli.failing import FOUND, Refused
+from controlplane.cli.options import (
+    FILE,
+    Reading,
+    log_options,
+    output_option,
+    plugins_option,
+    read_plugins,
+)
+from controlplane.cli.printing import note, print_json, safe, say
+from controlplane.cli.sources import read_all
+from controlplane.core.entry import Entry, Position
+from controlplane.core.state import Topics
+from controlplane.scenario.story import (
+    BadStory,
+    Difference,
+    Given,
+    Step,
+    Verdict,
+    Verifier,
+    read_story,
+)
+
+EVERY_WORKER = "*"
+
+_STYLES = {"-": "red", "+": "green", "@": "cyan"}
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """What differences are explained from: the records by their places."""
+
+    topics: Topics
+    entries: dict[Position, Entry]
+
+    def of(self, difference: Difference) -> Entry | None:
+        """The record that has the last say in an answer; None: no record has any."""
+        return None if difference.cause is None else self.entries.get(difference.cause)
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """The options of `verify`, as they were given."""
+
+    before: str | None
+    exactly_once: tuple[str, ...]
+    plugins: Path | None
+    output: str
+
+
+@click.command
+@click.argument("log")
+@click.argument("story", type=FILE)
+@log_options
+@click.option(
+    "--before",
+    metavar="LOG",
+    help="The log before the story's step `compacted`, as workers older than it know it.",
+)
+@click.option(
+    "--exactly-once",
+    metavar="[WORKER]",
+    multiple=True,
+    is_flag=False,
+    flag_value=EVERY_WORKER,
+    help="A worker that ran with that support; without a name all did. May be repeated.",
+)
+@plugins_option
+@output_option
+def verify(log: str, story: Path, reading: Reading, **options: Any) -> None:
+    """Compare every answer recorded in STORY with what LOG folds to.
+
+    Exit code 1: there are differences.
+    """
+    asked = Asked(**options)
+    if asked.plugins is None:
+        note("no --plugins: the type of every connector is taken as unknown")
+    steps = _steps(story)
+    entries = asyncio.run(read_all(log, reading))
+    before = asyncio.run(read_all(asked.before, reading)) if asked.before else []
+    known = {one.position: one for one in [*before, *entries]}
+    verdict = _verify(steps, entries, list(known.values()), reading, asked)
+    _print(verdict, Evidence(reading.topics, known), asked.output)
+    if verdict.differences:
+        raise SystemExit(FOUND)
+
+
+def _steps(story: Path) -> list[Step]:
+    try:
+        return read_story(story)
+    except BadStory as error:
+        raise Refused(str(error)) from None
+
+
+def _verify(
+    steps: list[Step], entries: list[Entry], known: list[Entry], reading: Reading, asked: Asked
+) -> Verdict:
+    """Each worker's answers from what it has read: `known` before compaction, `entries` after."""
+    support = {EVERY_WORKER} if reading.settings.exactly_once else set()
+    plugins, exactly_once = read_plugins(asked.plugins), frozenset(support | {*asked.exactly_once})
+    old, young = generations(steps) if asked.before else ([], steps)
+    older, newer = (
+        Verifier(log, plugins, topics=reading.topics, exactly_once=exactly_once).verify(part)
+        for log, part in ((known, old), (entries, young))
+    )
+    return Verdict(
+        older.compared + newer.compared,
+        older.differences + newer.differences,
+        older.beyond + newer.beyond,
+    )
+
+
+def generations(steps: Iterable[Step]) -> tuple[list[Step], list[Step]]:
+    """Observations of workers that started before the log was compacted, and of those after.
+
+    A worker keeps what it has read: compaction shows only when it starts anew.
+    """
+    compacted = False
+    started: dict[str | None, bool] = {}
+    old: list[Step] = []
+    young: list[Step] = []
+    for step in steps:
+        compacted = compacted or step.kind == "compacted"
+        if step.kind == "start":
+            started[step.worker] = compacted
+        elif step.kind == "observe":
+            (young if started.get(step.worker, compacted) else old).append(step)
+    return old, young
+
+
+def _print(verdict: Verdict, evidence: Evidence, output: str) -> None:
+    if output == "json":
+        print_json(_document(verdict, evidence))
+        return
+    for difference in verdict.differences:
+        _print_difference(difference, evidence)
+    say(_summary(verdict), style="red" if verdict.differences else "green")
+
+
+def _summary(verdict: Verdict) -> str:
+    same = verdict.compared - len(verdict.differences)
+    beyond = f"; {verdict.beyond} are offsets of sinks, which no log of Connect has"
+    differ = f", {len(verdict.differences)} differ" if verdict.differences else ""
+    return (
+        f"{same} of {verdict.compared} answers are given exactly{differ}"
+        f"{beyond if verdict.beyond else ''}"
+    )
+
+
+def _print_difference(difference: Difference, evidence: Evidence) -> None:
+    say(
+        f"step {difference.step}, {difference.release}: GET {safe(difference.path)}",
+        style="bold",
+    )
+    for line in _compared(difference.recorded, difference.folded):
+        say(f"  {safe(line)}", style=_STYLES.get(line[0], ""))
+    cause = evidence.of(difference)
+    why = records.record(cause, evidence.topics) if cause else "no record has a say in it"
+    say(f"  because of {why}")
+    say()
+
+
+def _compared(recorded: Given, folded: Given) -> Iterator[str]:
+    """Lines that differ between two answers, with some around them."""
+    lines = difflib.unified_diff(
+        _lines(recorded), _lines(folded), "recorded", "folded", lineterm=""
+    )
+    return (line for line in lines if not line.startswith("@@"))
+
+
+def _lines(given: Given) -> list[str]:
+    body = json.dumps(_arranged(given.answer), indent=2, sort_keys=True, ensure_ascii=False)
+    return [f"HTTP {given.status}", *body.splitlines()]
+
+
+def _arranged(answer: Any) -> Any:
+    """An answer with its lists in one order: Java's is none, and is not compared."""
+    if isinstance(answer, dict):
+        return {name: _arranged(member) for name, member in answer.items()}
+    if isinstance(answer, list):
+        return sorted(map(_arranged, answer), key=lambda one: json.dumps(one, sort_keys=True))
+    return answer
+
+
+def _document(verdict: Verdict, evidence: Evidence) -> dict[str, Any]:
+    return {
+        "compared": verdict.compared,
+        "same": verdict.compared - len(verdict.differences),
+        "beyond": verdict.beyond,
+        "differences": [_shown(difference, evidence) for difference in verdict.differences],
+    }
+
+
+def _shown(difference: Difference, evidence: Evidence) -> dict[str, Any]:
+    cause = evidence.of(difference)
+    return {
+        "step": difference.step,
+        "release": difference.release,
+        "path": difference.path,
+        "recorded": msgspec.to_builtins(difference.recorded),
+        "folded": msgspec.to_builtins(difference.folded),
+        "cause": records.document(cause) if cause else None,
+    }
