@@ -24,11 +24,16 @@ def partition_in(partitions: Sequence[T], topic: str, partition: int) -> T:
     raise LogNotUsable(message)
 
 
-def check_partitions(topic: str, wanted: int, there: int) -> None:
-    """Raise `LogNotUsable` unless a topic can be made, or is `there` with as many partitions."""
+def check_count(topic: str, wanted: int) -> None:
+    """Raise `LogNotUsable` unless a topic can have so many partitions."""
     if not 1 <= wanted <= PARTITIONS_LIMIT:
         message = f"Topic {topic!r} cannot have {wanted} partitions"
         raise LogNotUsable(f"{message}: the number must be between 1 and {PARTITIONS_LIMIT}.")
+
+
+def check_partitions(topic: str, wanted: int, there: int) -> None:
+    """Raise `LogNotUsable` unless a topic can be made, or is `there` with as many partitions."""
+    check_count(topic, wanted)
     if there not in (0, wanted):
         message = f"Topic {topic!r} is there with {there} partitions, not with {wanted}"
         raise LogNotUsable(f"{message}: use it as it is, or name another topic.")

@@ -9,7 +9,13 @@ from collections.abc import Sequence
 
 from controlplane.core.entry import Position
 from controlplane.logs.log import LogNotUsable, Record
-from controlplane.logs.places import check_epoch, check_partitions, check_room, partition_in
+from controlplane.logs.places import (
+    check_count,
+    check_epoch,
+    check_partitions,
+    check_room,
+    partition_in,
+)
 from controlplane.logs.spans import topic_in
 from controlplane.logs.sqlite.rows import Row, row_id, row_of
 from controlplane.logs.sqlite.schema import NUMBERS_LIMIT
@@ -78,6 +84,7 @@ class Ledger:
     def add_partitions(self, topic: str, partitions: int) -> None:
         """Let a topic have at least this many partitions."""
         self.slots(topic)
+        check_count(topic, partitions)
         self._grow(topic, partitions)
 
     def claim(self) -> int:

@@ -1,0 +1,209 @@
+"""The reading half of the contract: what every log must do, also one that belongs to others.
+
+A module subclasses `ReadingContract` and offers a fixture `filled`: a log that holds `SAMPLE`, in
+topics with as many partitions as `TOPICS` says. Offsets and ends are written down as a Kafka log
+would have them after transactions, whose markers take an offset of their own.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+
+import pytest
+
+from controlplane.core.entry import Batch, Entry, batch_of
+from controlplane.logs.log import Ends, LogNotUsable, LogUnavailable, ReadableLog
+
+TOPICS = {"config": 1, "offsets": 3, "status": 2}
+
+T0 = 1_700_000_000_000
+
+SAMPLE = [
+    Entry("config", 0, 0, T0, b"connector-orders", b'{"properties":{}}'),
+    Entry("config", 0, 1, T0 + 1, None, b"no key"),
+    # A transaction over two topics: offset 2 here, 0 there; its markers are 3 and 1.
+    Entry("config", 0, 2, T0 + 2, b"commit-orders", b'{"tasks":1}'),
+    Entry("offsets", 2, 0, T0 + 2, b'["orders",{}]', b'{"pos":1}'),
+    # A transaction that was aborted, and its marker 6.
+    Entry("config", 0, 4, T0 + 3, b"task-orders-0", b'{"properties":{}}', aborted=True),
+    Entry("config", 0, 5, T0 + 4, b"connector-orders", None, aborted=True),
+    # An earlier timestamp than its neighbour's, a tombstone, headers that repeat and have no value.
+    Entry(
+        "config",
+        0,
+        7,
+        T0 - 5,
+        b"connector-orders",
+        None,
+        (("who", b"ana"), ("who", None), ("wh\u00f6", b"")),
+    ),
+    Entry("offsets", 0, 0, T0 + 9, b"", b""),
+    Entry("offsets", 2, 2, T0 + 9, b'["orders",{}]', b"\x00\xff" * 3_000),
+]
+"""Every record that is there, partition by partition in the order of its offsets."""
+
+ENDS = {"config": [8], "offsets": [1, 0, 3], "status": [0, 0]}
+
+TAIL_DEADLINE_S = 10.0
+"""A tail that says nothing for so long is broken; far above what the slowest machine needs."""
+
+
+async def entries_of(batches: AsyncIterator[Batch]) -> list[Entry]:
+    """All entries of a read."""
+    return [entry async for batch in batches for entry in batch.entries()]
+
+
+async def everything(log: ReadableLog) -> list[Entry]:
+    """All entries of a log, in the order of their places."""
+    return by_place(await entries_of(log.read(await log.topics())))
+
+
+def by_place(entries: Iterable[Entry]) -> list[Entry]:
+    """Sorted by topic, partition, offset."""
+    return sorted(entries, key=lambda entry: entry.position)
+
+
+async def take(tail: AsyncIterator[Batch], count: int) -> list[Entry]:
+    """The next entries of a tail, at least so many (what comes in one batch stays together)."""
+    taken: list[Entry] = []
+    async with asyncio.timeout(TAIL_DEADLINE_S):
+        while len(taken) < count:
+            taken += (await anext(tail)).entries()
+    return taken
+
+
+def of(*topics: str) -> list[Entry]:
+    """The entries of the sample that lie in these topics, by place."""
+    return by_place(entry for entry in SAMPLE if entry.topic in topics)
+
+
+class ReadingContract:
+    """What can be asked of every log. Wants a fixture `filled`."""
+
+    async def test_is_a_readable_log(self, filled: ReadableLog) -> None:
+        """The log has all methods of the protocol."""
+        assert isinstance(filled, ReadableLog)
+
+    async def test_topics(self, filled: ReadableLog) -> None:
+        """Topics are told with their number of partitions, the empty ones too."""
+        assert dict(await filled.topics()) == TOPICS
+
+    async def test_ends(self, filled: ReadableLog) -> None:
+        """An end lies behind the last record; an empty partition ends where it starts."""
+        assert dict(await filled.ends(TOPICS)) == ENDS
+
+    async def test_starts(self, filled: ReadableLog) -> None:
+        """The start is the first record that is there, the end where there is none."""
+        starts = await filled.starts(TOPICS)
+        assert dict(starts) == {"config": [0], "offsets": [0, 0, 0], "status": [0, 0]}
+
+    async def test_read_gives_every_byte(self, filled: ReadableLog) -> None:
+        """Keys, values, times, headers, aborted marks and gaps arrive as they are."""
+        assert by_place(await entries_of(filled.read(TOPICS))) == by_place(SAMPLE)
+
+    async def test_order_holds_within_a_partition(self, filled: ReadableLog) -> None:
+        """Offsets ascend from batch to batch, whatever the timestamps say; no batch is empty."""
+        last: dict[tuple[str, int], int] = {}
+        async for batch in filled.read(TOPICS):
+            offsets = [last.get((batch.topic, batch.partition), -1), *batch.offsets]
+            assert offsets == sorted(set(offsets))
+            assert len(batch) > 0
+            last[batch.topic, batch.partition] = batch.offsets[-1]
+
+    async def test_only_the_topics_asked_for(self, filled: ReadableLog) -> None:
+        """A topic is read once, however often it is named; others are not."""
+        asked = iter(["offsets", "status", "offsets"])
+        assert by_place(await entries_of(filled.read(asked))) == of("offsets")
+
+    @pytest.mark.parametrize(
+        ("start", "stop", "offsets"),
+        [
+            ([0], [8], [0, 1, 2, 4, 5, 7]),
+            ([2], [5], [2, 4]),
+            ([3], [4], []),
+            ([3], [7], [4, 5]),
+            ([7], None, [7]),
+            ([8], None, []),
+            (None, [1], [0]),
+            (None, [0], []),
+            ([-5], [10**9], [0, 1, 2, 4, 5, 7]),
+            ([6], [2], []),
+            ([], [], [0, 1, 2, 4, 5, 7]),
+        ],
+    )
+    async def test_read_from_to(
+        self,
+        filled: ReadableLog,
+        start: list[int] | None,
+        stop: list[int] | None,
+        offsets: list[int],
+    ) -> None:
+        """The start is included, the stop is not; both may lie in gaps and outside of the log."""
+        begin = None if start is None else {"config": start}
+        end = None if stop is None else {"config": stop}
+        read = await entries_of(filled.read(["config"], begin, end))
+        assert [entry.offset for entry in read] == offsets
+
+    async def test_left_out_offsets_mean_everything(self, filled: ReadableLog) -> None:
+        """Topics without offsets, and partitions behind the last offset given, are read whole."""
+        start: Ends = {"offsets": [1]}
+        read = await entries_of(filled.read(["config", "offsets"], start))
+        assert by_place(read) == [*of("config"), *(e for e in of("offsets") if e.partition == 2)]
+
+    async def test_too_many_offsets(self, filled: ReadableLog) -> None:
+        """More offsets than partitions are a mistake that is told."""
+        with pytest.raises(LogNotUsable, match="config"):
+            await entries_of(filled.read(["config"], {"config": [0, 0]}))
+
+    async def test_missing_topic(self, filled: ReadableLog) -> None:
+        """A topic that is not there is named in the error of each method."""
+        with pytest.raises(LogNotUsable, match="orders-topic"):
+            await filled.ends(["orders-topic"])
+        with pytest.raises(LogNotUsable, match="orders-topic"):
+            await filled.starts(["orders-topic"])
+        with pytest.raises(LogNotUsable, match="orders-topic"):
+            await entries_of(filled.read(["config", "orders-topic"]))
+        with pytest.raises(LogNotUsable, match="orders-topic"):
+            await anext(filled.tail(["orders-topic"], {}))
+
+    async def test_tail_begins_with_what_is_there(self, filled: ReadableLog) -> None:
+        """A tail gives first what lies behind its start."""
+        start = {"config": [5], "offsets": [0, 0, 1]}
+        wanted = [e for e in of("config", "offsets") if e.offset >= start[e.topic][e.partition]]
+        taken = await take(filled.tail(["config", "offsets"], start), len(wanted))
+        assert by_place(taken) == wanted
+
+    async def test_read_twice_at_the_same_time(self, filled: ReadableLog) -> None:
+        """Readers do not disturb each other."""
+        reads = [entries_of(filled.read(TOPICS)) for _ in range(3)]
+        assert [by_place(read) for read in await asyncio.gather(*reads)] == [by_place(SAMPLE)] * 3
+
+    async def test_reader_that_stops_in_the_middle(self, filled: ReadableLog) -> None:
+        """A read that is given up leaves nothing behind that would disturb the next one."""
+        batches = filled.read(TOPICS)
+        await anext(batches)
+        assert by_place(await entries_of(filled.read(TOPICS))) == by_place(SAMPLE)
+
+    async def test_closed_twice_and_used(self, filled: ReadableLog) -> None:
+        """Closing twice is allowed; using a closed log is told."""
+        await filled.close()
+        await filled.close()
+        with pytest.raises(LogUnavailable):
+            await filled.topics()
+        with pytest.raises(LogUnavailable):
+            await entries_of(filled.read(["config"]))
+
+    async def test_close_wakes_a_tail(self, filled: ReadableLog) -> None:
+        """A tail that waits ends with an error when the log is closed, and does not hang."""
+        tail = filled.tail(["config"], {"config": [7]})
+        await take(tail, 1)
+        waiting = asyncio.ensure_future(anext(tail))
+        await asyncio.sleep(0)
+        await filled.close()
+        with pytest.raises(LogUnavailable):
+            await asyncio.wait_for(waiting, TAIL_DEADLINE_S)
+
+
+def sample_batches() -> list[Batch]:
+    """The sample as one batch per partition, for logs that are filled by batches."""
+    places = sorted({(entry.topic, entry.partition) for entry in SAMPLE})
+    return [batch_of([e for e in SAMPLE if (e.topic, e.partition) == place]) for place in places]

@@ -1,0 +1,26 @@
+"""The memory log keeps the contract."""
+
+import pytest
+
+from controlplane.logs import columns
+from controlplane.logs.memory import MemoryLog
+from tests.logs.contract import LogContract, everything, make_topics, record
+
+
+class TestMemoryLog(LogContract):
+    """The contract, on the log that needs nothing."""
+
+    @pytest.fixture
+    def log(self) -> MemoryLog:
+        """An empty log."""
+        return MemoryLog()
+
+
+async def test_batches_end_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long partition comes in several batches, so that a reader can let others run."""
+    monkeypatch.setattr(columns, "BATCH_ENTRIES", 3)
+    log = MemoryLog()
+    await make_topics(log)
+    await log.append([record("config", 0, str(n)) for n in range(8)])
+    assert [len(batch) async for batch in log.read(["config"])] == [3, 3, 2]
+    assert len(await everything(log)) == 8

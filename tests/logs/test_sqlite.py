@@ -1,0 +1,40 @@
+"""The SQLite log keeps the contract."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.logs.sqlite import SqliteLog, SqliteSettings
+from tests.logs.contract import LogContract
+
+
+class TestSqliteLog(LogContract):
+    """The contract, on a file."""
+
+    @pytest.fixture
+    async def log(self, tmp_path: Path) -> AsyncIterator[SqliteLog]:
+        """An empty log."""
+        log = await SqliteLog.open(tmp_path / "control.log")
+        yield log
+        await log.close()
+
+
+class TestSqliteLogWithTinyLimits(LogContract):
+    """The contract where every limit is hit all the time."""
+
+    @pytest.fixture
+    async def log(self, tmp_path: Path) -> AsyncIterator[SqliteLog]:
+        """An empty log whose queue, groups and chunks hold next to nothing."""
+        tiny = SqliteSettings(
+            queued_appends=2,
+            group_records=3,
+            chunk_records=2,
+            chunk_bytes=1,
+            checkpoint_pages=1,
+            wal_limit_bytes=0,
+            synchronous="NORMAL",
+        )
+        log = await SqliteLog.open(tmp_path / "control.log", settings=tiny)
+        yield log
+        await log.close()
