@@ -108,7 +108,10 @@ def _about_tasks(state: ClusterState, name: str) -> _Facts:
         yield place, _Fact(len(config.task_ids(name)), place)
     if name in config.inconsistent:
         yield _Place(name, Aspect.INCONSISTENT), _Fact(value=True, changed=place)
-    for task, properties in views.task_configs(state, name).items():
+    count = config.task_counts.get(name, 0)
+    for task, properties in config.tasks.get(name, {}).items():
+        if task >= count:
+            continue
         yield _Place(name, Aspect.TASK_CONFIG, str(task)), _Fact(properties, place)
 
 

@@ -96,7 +96,7 @@ def _exceptions(log: _Log) -> Iterator[Hazard]:
         except views.ReadFailed as error:
             key = f"commit-{name}".encode("utf-8", "surrogatepass")
             place = state.causes[log.topics.config, key]
-            yield Hazard(Danger.READ_FAILS, place, f"negative task count ({error})", name)
+            yield Hazard(Danger.READ_FAILS, place, f"impossible task count: {error}", name)
 
 
 def _poison(outcome: Outcome, profile: Profile) -> str:

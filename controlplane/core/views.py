@@ -20,6 +20,10 @@ from controlplane.core.plugins import Plugins
 from controlplane.core.records import Invalid, Properties, SourcePartition, Status, Target
 from controlplane.core.state import ClusterState, OffsetState
 
+TASKS_MAX = 1_000_000
+"""Tasks of one connector that are listed. A committed count is any int32 that somebody wrote; where
+it is larger than this, a worker runs out of memory, and so would we."""
+
 
 class ReadFailed(Exception):
     """The worker of this profile fails when asked this. The message is Java's."""
@@ -75,16 +79,25 @@ def connector_type(state: ClusterState, name: str, plugins: Plugins) -> str:
 
 def task_ids(state: ClusterState, name: str) -> range:
     """Tasks that the worker would run (`ClusterConfigState#tasks`)."""
-    count = state.config.task_counts.get(name, 0)
-    if count < 0 and name not in state.config.inconsistent and state.profile.negative_count_throws:
+    if name in state.config.inconsistent:
+        return range(0)
+    count = _count(state, name)
+    if count < 0 and state.profile.negative_count_throws:
         raise ReadFailed(f"Illegal Capacity: {count}")
     return state.config.task_ids(name)
+
+
+def _count(state: ClusterState, name: str) -> int:
+    count = state.config.task_counts.get(name, 0)
+    if count > TASKS_MAX:
+        raise ReadFailed(f"{count} tasks are more than a worker can list")
+    return count
 
 
 def task_configs(state: ClusterState, name: str) -> dict[int, Properties | None]:
     """Config per task, by the count alone: an inconsistent connector may have None here."""
     tasks = state.config.tasks.get(name, {})
-    return {id_: tasks.get(id_) for id_ in range(max(0, state.config.task_counts.get(name, 0)))}
+    return {id_: tasks.get(id_) for id_ in range(max(0, _count(state, name)))}
 
 
 def target(state: ClusterState, name: str) -> Target | None:

@@ -73,6 +73,7 @@ class Fold:
 
     @live.setter
     def live(self, live: bool) -> None:
+        """End start-up, or begin it again."""
         self.config.live = live
 
     def apply(self, entry: Entry) -> Outcome:
