@@ -228,10 +228,12 @@ class Invalid(Fact, frozen=True):
 
     `thrown` names the Java exception that leaves the store (None: the record is logged and
     ignored). `advances` is False where the worker's config offset stays behind, because the value
-    was never decoded. `about` is what the key could be read as, for people.
+    was never decoded. `about` is what the key could be read as, for people. `silent` is True where
+    not even the log of the worker tells (an offset without a partition, KAFKA-16392).
     """
 
     reason: str
     thrown: str | None = None
     advances: bool = True
     about: str = ""
+    silent: bool = False

@@ -11,7 +11,7 @@ from controlplane.core import javajson
 from controlplane.core.profiles import Profile
 from controlplane.core.records import Invalid, SourcePartition
 
-Identity = tuple[str, frozenset[Any]]
+Identity = tuple[str, tuple[Any, ...]]
 """A connector and one of its partitions, equal where Java's maps are equal."""
 
 
@@ -32,7 +32,8 @@ def decode_partition(key: bytes | None, profile: Profile) -> SourcePartition | I
     if not isinstance(connector, str):
         return Invalid("connector name is not a string")
     if not isinstance(partition, dict):
-        return Invalid("partition is not an object")
+        silent = partition is None and not profile.offset_null_partition_warns
+        return Invalid("partition is not an object", silent=silent)
     return SourcePartition(connector, partition)
 
 
@@ -55,20 +56,29 @@ def decode_offset(value: bytes | None, profile: Profile) -> Mapping[str, Any] | 
 
 def identity(subject: SourcePartition) -> Identity:
     """What Java compares: `1`, `1.0` and `true` differ, the order of fields does not count."""
-    return subject.connector, _frozen_object(subject.partition)
+    return subject.connector, frozen(subject.partition)
 
 
-def _frozen_object(content: Mapping[str, Any]) -> frozenset[Any]:
-    return frozenset((name, frozen(value)) for name, value in content.items())
+def frozen(value: Any) -> tuple[Any, ...]:
+    """A hashable form of a JSON value that is equal where Java's objects are.
 
-
-def frozen(value: Any) -> Any:
-    """A hashable form of a JSON value that is equal where Java's objects are."""
-    if isinstance(value, dict):
-        return dict, _frozen_object(value)
-    if isinstance(value, list):
-        return list, tuple(frozen(item) for item in value)
-    return type(value), value
+    It is flat (each object and list is followed by its parts) because keys may be nested so deeply
+    that hashing or comparing a nested form would overflow the stack.
+    """
+    flat: list[Any] = []
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            names = sorted(item)
+            flat += (dict, tuple(names))
+            waiting += [item[name] for name in names]
+        elif isinstance(item, list):
+            flat += (list, len(item))
+            waiting += item
+        else:
+            flat += (type(item), item)
+    return tuple(flat)
 
 
 def encode_partition(connector: str, partition: Mapping[str, Any] | None) -> bytes:

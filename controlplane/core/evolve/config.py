@@ -205,13 +205,13 @@ class ConfigFold:
     def _announced(
         self, deferred: Tasks | None, name: str, *, complete: bool
     ) -> frozenset[tuple[str, int]]:
-        """The task ids that the listener is told."""
-        if not complete:
+        """The task ids that the listener is told; none where nothing was deferred."""
+        if not complete or deferred is None:
             return frozenset()
         if self.profile.announces_all_task_ids:
             known = self._tasks.items.items()
             return frozenset((owner, id_) for owner, ids in known for id_ in ids)
-        return frozenset((name, id_) for id_ in deferred or {})
+        return frozenset((name, id_) for id_ in deferred)
 
 
 def _holds_all(deferred: Tasks, count: int) -> bool:

@@ -10,6 +10,9 @@ from controlplane.core.records import Invalid
 from controlplane.core.shared import CopyOnWrite
 from controlplane.core.state import OffsetState
 
+_OVERFLOWING_BYTES = 1000
+"""A shorter key is not nested deeply enough to overflow a worker's stack."""
+
 
 class OffsetFold:
     """Working state of one offsets topic: a dict of raw bytes, the last value of a key wins.
@@ -34,11 +37,9 @@ class OffsetFold:
         subject = decode_partition(entry.key, self.profile) if parses else None
         outcome = ACCEPTED
         if isinstance(subject, Invalid):
-            outcome = fate(subject)
-            if outcome.thrown is not None and not self.profile.tolerates_malformed:
-                if outcome.kind is Kind.LOSES_BATCH:
-                    return outcome
-            else:
+            if subject.thrown is not None and not self.profile.tolerates_malformed:
+                return fate(subject)  # before the store took anything
+            if not subject.silent:
                 outcome = Outcome(Kind.IGNORED, f"{subject.reason}; kept, but never listed")
         elif subject is not None:
             self._list(identity(subject), listed=entry.value is not None)
@@ -62,9 +63,8 @@ class OffsetFold:
         for part in parts:
             values.update(part)
         contested = _in_several(parts) if len(values) < sum(map(len, parts)) else set()
-        if self.profile.offset_key_loses_batch:
-            contested |= {key for key in values if self._throws(key)}
         if self.profile.offset_partitions:
+            contested |= {key for key in values if self._throws(key)}
             contested |= self._hide(values)
         gone = contested
         if self.profile.offset_tombstone_removes:
@@ -75,6 +75,10 @@ class OffsetFold:
         return frozenset(contested)
 
     def _throws(self, key: bytes | None) -> bool:
+        """Whether the key keeps its record from being stored; short keys are rarely looked at."""
+        short = key is None or len(key) < _OVERFLOWING_BYTES
+        if short and not self.profile.offset_key_loses_batch:
+            return False
         subject = decode_partition(key, self.profile)
         return isinstance(subject, Invalid) and subject.thrown is not None
 
