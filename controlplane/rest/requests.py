@@ -12,14 +12,17 @@ from urllib.parse import parse_qs
 from starlette.datastructures import Headers
 
 from controlplane.core.profiles import Profile
-from controlplane.rest.errors import NoSuchMethod, NotAcceptable, UnsupportedMediaType
+from controlplane.rest.errors import NoSuchMethod, NoSuchPath, NotAcceptable, UnsupportedMediaType
 from controlplane.rest.paths import parse_target
-from controlplane.rest.reads import find
+from controlplane.rest.reads import Route, find
 
 METHODS = ("HEAD", "GET", "OPTIONS")
 """What a read endpoint can be asked by."""
 
 _ORIGIN = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
+
+_ZONE = re.compile(r"(T[^ ]+) (\d\d:?\d\d)$")
+"""A plus sign that somebody typed into a URL, where it means a space."""
 
 
 class Request(NamedTuple):
@@ -45,13 +48,9 @@ def read_request(scope: Mapping[str, Any]) -> Request:
     path = path.removeprefix(scope.get("root_path", "").encode()) or b"/"
     query = scope["query_string"].decode("latin-1")
     target = path.decode("utf-8", "replace") + (f"?{query}" if query else "")
-    asked = parse_qs(query, keep_blank_values=True)
-    return Request(
-        scope["method"],
-        target,
-        Headers(scope=dict(scope)),
-        *(asked.get(name, [None])[0] for name in ("as_of", "profile")),
-    )
+    asked = {name: values[0] for name, values in parse_qs(query, keep_blank_values=True).items()}
+    as_of = _ZONE.sub(r"\1+\2", asked["as_of"]) if "as_of" in asked else None
+    return Request(scope["method"], target, Headers(scope=dict(scope)), as_of, asked.get("profile"))
 
 
 def check(request: Request, profile: Profile) -> None:
@@ -65,12 +64,21 @@ def check(request: Request, profile: Profile) -> None:
         NotAcceptable: it wants an answer that is no JSON.
     """
     route = find(parse_target(request.target, profile).segments, profile)
+    if not _is_spelled_out(request.target, route):
+        raise NoSuchPath
     if request.method not in METHODS:
         raise NoSuchMethod
     if route.template and not _sends_json(request.headers):
         raise UnsupportedMediaType
     if request.method != "OPTIONS" and not _takes_json(request.headers.get("accept", "")):
         raise NotAcceptable
+
+
+def _is_spelled_out(target: str, route: Route) -> bool:
+    """Whether the fixed parts of a path are written as such: `/%63onnectors` is another path."""
+    path = target.partition("?")[0].removeprefix("/").split("/")
+    pairs = zip(route.template, path, strict=False)
+    return all(part in ("{}", given.partition(";")[0]) for part, given in pairs)
 
 
 _WILD = ("*/*", "application/*")

@@ -1,0 +1,55 @@
+"""A recorded history behind the application, to be asked over HTTP."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from controlplane.core.plugins import Plugins, parse_catalogue
+from controlplane.core.profiles import Profile
+from controlplane.follower import Follower
+from controlplane.logs.opening import open_log
+from controlplane.rest.app import App
+
+HISTORIES = Path(__file__).parent.parent / "histories"
+
+
+def catalogue() -> Plugins:
+    """The connector classes that were installed when the histories were recorded."""
+    return parse_catalogue((HISTORIES / "catalogue.json").read_bytes())
+
+
+@asynccontextmanager
+async def following(history: str, *, exactly_once: bool = False) -> AsyncIterator[Follower]:
+    """A follower of a history's log."""
+    log = (await open_log(str(HISTORIES / f"{history}.log.jsonl"))).log
+    async with Follower(log, exactly_once=exactly_once) as follower:
+        yield follower
+    await log.close()
+
+
+@asynccontextmanager
+async def served(
+    history: str, dialect: str = "kip", **settings: Any
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a history that is served in this process."""
+    async with following(history, **settings) as follower:
+        app = App(
+            follower, dialect=Profile.of(dialect), plugins=catalogue(), cluster_id="cluster-1"
+        )
+        async with client_of(app) as client:
+            yield client
+
+
+def client_of(app: App) -> httpx.AsyncClient:
+    """A client that asks an application directly, without a socket."""
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://connect")
+
+
+def vector(ends: dict[str, list[int]]) -> str:
+    """End offsets as `as_of=` takes them, quoted."""
+    return quote(msgspec.json.encode(ends).decode(), safe="")

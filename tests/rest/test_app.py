@@ -1,0 +1,265 @@
+"""The application's manners: paths, methods, media types, errors, our own two questions."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from controlplane.core.profiles import Profile
+from controlplane.rest.app import App
+from tests.rest.serving import client_of, following, served
+
+NO_PATH = {"error_code": 404, "message": "HTTP 404 Not Found"}
+NO_METHOD = {"error_code": 405, "message": "HTTP 405 Method Not Allowed"}
+UGLY = "gr%C3%B6%C3%9Fe%2F%C3%BCml%C3%A4ut%20%F0%9F%98%80%20%25%3B%2B"
+"""A connector of the history: `größe/ümläut 😀 %;+`."""
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a 3.9 cluster's history, answered as 3.9."""
+    async with served("life-3.9", "3.9.1") as client:
+        yield client
+
+
+async def test_root(client: httpx.AsyncClient) -> None:
+    """`GET /` tells the release that is spoken, in Connect's shape."""
+    response = await client.get("/")
+    assert response.json() == {
+        "version": "3.9.1",
+        "commit": "unknown",
+        "kafka_cluster_id": "cluster-1",
+    }
+    assert response.headers["server"] == "controlplane"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/connectors/{UGLY}",
+        f"/connectors/{UGLY}/",
+        f"/connectors;a=b/{UGLY};c=d/?x=y",
+    ],
+)
+async def test_raw_paths(client: httpx.AsyncClient, path: str) -> None:
+    """A name with a slash, matrix parameters and a trailing slash lead to the connector."""
+    response = await client.get(path)
+    assert response.status_code == 200
+    assert response.json()["name"] == "größe/ümläut 😀 %;+"
+    assert response.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/nix", "/Connectors", "/%63onnectors", "//connectors", "/connectors/pages/tasks/x/status"],
+)
+async def test_no_such_path(client: httpx.AsyncClient, path: str) -> None:
+    """An unknown path is answered in JSON without saying so, as Connect does."""
+    response = await client.request("GET", httpx.URL("http://connect" + path))
+    assert (response.status_code, response.json()) == (404, NO_PATH)
+    assert "content-type" not in response.headers
+
+
+async def test_no_such_connector(client: httpx.AsyncClient) -> None:
+    """An error within an endpoint says that it is JSON."""
+    response = await client.get("/connectors/nix")
+    assert response.json() == {"error_code": 404, "message": "Connector nix not found"}
+    assert response.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "TRACE", "get"])
+async def test_no_such_method(client: httpx.AsyncClient, method: str) -> None:
+    """What would change something, or is unknown, is not allowed; no `Allow` goes with it."""
+    app = client._transport
+    assert isinstance(app, httpx.ASGITransport)
+    status, headers, body = await _ask_raw(app.app, method, b"/connectors")
+    assert (status, body) == (405, b'{"error_code":405,"message":"HTTP 405 Method Not Allowed"}')
+    assert not headers.keys() & {b"allow", b"content-type"}
+
+
+async def _ask_raw(app: Any, method: str, path: bytes) -> tuple[int, Mapping[bytes, bytes], bytes]:
+    """One request as a server hands it on: httpx would tidy the method and the path."""
+    sent: list[dict[str, Any]] = []
+
+    async def send(event: dict[str, Any]) -> None:
+        sent.append(event)
+
+    async def receive() -> dict[str, Any]:
+        raise AssertionError("a read request has no body to wait for")
+
+    scope = {
+        "type": "http",
+        "method": method,
+        "raw_path": path,
+        "path": "",
+        "query_string": b"",
+        "headers": [],
+    }
+    await app(scope, receive, send)
+    return sent[0]["status"], dict(sent[0]["headers"]), sent[1]["body"]
+
+
+async def test_path_before_method(client: httpx.AsyncClient) -> None:
+    """An unknown path is not found by any method."""
+    response = await client.post("/nix")
+    assert response.json() == NO_PATH
+
+
+async def test_head(client: httpx.AsyncClient) -> None:
+    """HEAD tells the length and the type of what GET would bring."""
+    head, get = await client.head("/connectors/pages"), await client.get("/connectors/pages")
+    assert head.content == b""
+    assert head.headers["content-length"] == str(len(get.content))
+    assert head.headers["content-type"] == get.headers["content-type"]
+
+
+async def test_options(client: httpx.AsyncClient) -> None:
+    """OPTIONS lists the methods of an endpoint that is there."""
+    response = await client.options("/connectors/pages")
+    assert (response.text, response.headers["allow"]) == ("HEAD, GET, OPTIONS", "HEAD,GET,OPTIONS")
+    assert (await client.options("/nix")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("accept", "status"),
+    [
+        ("application/json", 200),
+        ("application/json;q=0", 200),
+        ("text/html, */*;q=0.1", 200),
+        ("application/*", 200),
+        ("*/json", 200),
+        ("", 200),
+        ("text/html", 406),
+        ("application/vnd.kip+json", 406),
+        ("garbage", 406),
+    ],
+)
+async def test_accept(client: httpx.AsyncClient, accept: str, status: int) -> None:
+    """Who does not take JSON gets a 406, in JSON without a type."""
+    response = await client.get("/connectors", headers={"accept": accept})
+    assert response.status_code == status
+    assert ("content-type" in response.headers) == (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "body", "status"),
+    [
+        ("/connectors", "application/json", b"", 200),
+        ("/connectors", "APPLICATION/JSON; charset=utf-16", b"{}", 200),
+        ("/connectors", "application/x-www-form-urlencoded", b"a=b", 415),
+        ("/connectors", "text/plain", b"", 415),
+        ("/connectors", "*/*", b"", 200),
+        ("/connectors", "*/*", b"{}", 415),
+        ("/", "text/plain", b"", 200),
+    ],
+)
+async def test_content_type(
+    client: httpx.AsyncClient, path: str, sent: str, body: bytes, status: int
+) -> None:
+    """Sending what is no JSON is refused even where nothing is read, except at the root."""
+    headers = {"content-type": sent}
+    response = await client.request("GET", path, headers=headers, content=body)
+    assert response.status_code == status
+
+
+async def test_unsupported_before_unacceptable(client: httpx.AsyncClient) -> None:
+    """Of two things wrong, the sent one is told first."""
+    headers = {"content-type": "text/plain", "accept": "text/html"}
+    response = await client.get("/connectors", headers=headers)
+    assert response.status_code == 415
+
+
+async def test_jetty_12_refuses_paths() -> None:
+    """Releases 4.x answer an encoded slash with their server's own page."""
+    async with served("life-4.3", "4.3.0") as client:
+        response = await client.get("/connectors/a%2Fb")
+    assert response.status_code == 400
+    assert "Ambiguous URI path separator" in response.text
+    assert response.headers["content-type"] == "text/html;charset=iso-8859-1"
+    assert response.headers["cache-control"] == "must-revalidate,no-cache,no-store"
+
+
+async def test_profile_changes_the_endpoints(client: httpx.AsyncClient) -> None:
+    """An endpoint that a release did not have is not there under its profile."""
+    assert (await client.get("/connectors/pages/offsets")).status_code == 200
+    older = await client.get("/connectors/pages/offsets?profile=3.4")
+    assert (older.status_code, older.json()) == (404, NO_PATH)
+
+
+async def test_as_of_a_record(client: httpx.AsyncClient) -> None:
+    """`as_of=config@N` answers as if that record were the last one."""
+    before = await client.get("/connectors?as_of=config@0")
+    after = await client.get("/connectors")
+    assert len(before.json()) < len(after.json())
+
+
+@pytest.mark.parametrize("zone", ["Z", "%2B00:00", "+00:00"])
+async def test_as_of_a_time(client: httpx.AsyncClient, zone: str) -> None:
+    """A time will do, with its zone as people type it; before all records there is nothing."""
+    response = await client.get(f"/connectors?as_of=2001-01-01T00:00:00{zone}")
+    assert (response.status_code, response.json()) == (200, [])
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("as_of=nope", "'nope' is no point in time"),
+        ("as_of=", "is no point in time"),
+        ("as_of=config@99999", "the log has no record at config@99999"),
+        ("as_of=%7B%22nix%22:[1]%7D", "the log has no topic nix"),
+        ("as_of=%7B%22connect-configs%22:1%7D", "not a vector of end offsets"),
+        ("as_of=" + "9" * 5000, "a moment has at most 4096 characters"),
+        ("profile=9.x", "unknown release '9.x'"),
+        ("profile=", "unknown release ''"),
+    ],
+)
+async def test_bad_questions(client: httpx.AsyncClient, query: str, says: str) -> None:
+    """What cannot be understood is refused with one sentence, in Connect's shape."""
+    response = await client.get(f"/connectors?{query}")
+    assert response.status_code == 400, response.text
+    assert says in response.json()["message"]
+    assert response.json()["error_code"] == 400
+
+
+async def test_first_of_repeated_parameters(client: httpx.AsyncClient) -> None:
+    """Of a parameter that is given twice the first one counts, as in Connect."""
+    response = await client.get("/?profile=3.4.0&profile=2.8.2")
+    assert response.json()["version"] == "3.4.0"
+
+
+async def test_mounted() -> None:
+    """The application works beneath a path of another one, with raw names as ever."""
+    async with following("life-3.9") as follower:
+        app = App(follower, dialect=Profile.of("3.9"))
+        outer = Starlette(routes=[Mount("/compat/3.9", app)])
+        transport = httpx.ASGITransport(outer)
+        async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
+            response = await client.get(f"/compat/3.9/connectors/{UGLY}/config")
+            root = await client.get("/compat/3.9/")
+    assert response.json()["name"] == "größe/ümläut 😀 %;+"
+    assert root.status_code == 200
+
+
+async def test_only_http() -> None:
+    """A websocket is no request of Connect's."""
+    async with following("life-3.9") as follower:
+        app = App(follower, dialect=Profile.of("3.9"))
+        with pytest.raises(NotImplementedError, match="no websocket here"):
+            await app({"type": "websocket"}, None, None)  # type: ignore[arg-type]
+
+
+async def test_log_that_fails() -> None:
+    """What was known is still answered; what would need the log is 503 with its sentence."""
+    async with following("life-3.9") as follower:
+        app = App(follower, dialect=Profile.of("3.9"))
+        async with client_of(app) as client:
+            known = await client.get("/connectors")
+            await follower._log.close()
+            assert (await client.get("/connectors")).json() == known.json()
+            refused = await client.get("/connectors?as_of=config@3")
+    assert refused.status_code == 503
+    assert refused.json()["error_code"] == 503
+    assert refused.headers["retry-after"] == "1"
