@@ -33,6 +33,8 @@ BROKER: Settings = {
     "transaction.state.log.replication.factor": 1,
     "transaction.state.log.min.isr": 1,
     "transaction.state.log.num.partitions": 1,
+    "broker.session.timeout.ms": 1000,  # so long a killed broker is not let in again
+    "broker.heartbeat.interval.ms": 200,
     "group.initial.rebalance.delay.ms": 0,
     "log.cleaner.backoff.ms": 200,
     "log.cleaner.dedupe.buffer.size": 8 << 20,

@@ -1,6 +1,6 @@
 """Reading the topics of a live cluster that belongs to somebody else."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 
 from controlplane.core.entry import Batch
@@ -83,7 +83,7 @@ class KafkaReader:
 
     async def read(
         self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
-    ) -> AsyncIterator[Batch]:
+    ) -> AsyncGenerator[Batch, None]:
         """All batches from `start` to `stop`, which counts as the end if it lies behind it."""
         topics = list(topics)
         given = _flat(stop or {})
@@ -98,7 +98,7 @@ class KafkaReader:
                     yield batch
             positions = fetching.positions
 
-    async def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
+    async def tail(self, topics: Iterable[str], start: Ends) -> AsyncGenerator[Batch, None]:
         """Batches from `start` on, without end; outages are waited out (see `interruption`)."""
         positions = await self._positions(list(topics), start)
         fetching = Fetching(positions, None, self._isolation, self._limits)
