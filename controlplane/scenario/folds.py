@@ -46,12 +46,12 @@ def bulk(
     topics: Topics | None = None,
     exactly_once: bool = False,
 ) -> ClusterState:
-    """The state as the bulk loader makes it."""
+    """The state as the bulk loader makes it, partition after partition."""
     partitions: dict[tuple[str, int], list[Entry]] = defaultdict(list)
     for entry in entries:
         partitions[entry.topic, entry.partition].append(entry)
     worker = Fold(profile, topics=topics, exactly_once=exactly_once)
-    load(worker, [batch_of(part) for part in partitions.values()])
+    load(worker, [batch_of(part) for _, part in sorted(partitions.items())])
     return worker.snapshot()
 
 

@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 from controlplane.core import views
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import ACCEPTED, Call, Fold, Outcome
+from controlplane.core.evolve import Call, Fold, Kind, Outcome
 from controlplane.core.hazards import hazards
 from controlplane.core.records import Activity, RestartRequest, Status
 from controlplane.core.state import ClusterState
 from controlplane.scenario.notation import key_text_of, printable, text_of
 from controlplane.scenario.show import NONE, json_text, place
 
-ACCEPTED_CELL = "accepted"
 NO_CALL = "-"
 
 
@@ -26,6 +25,8 @@ class Reader(NamedTuple):
 
     state: ClusterState
     entries: Sequence[Entry]
+    partitioned: frozenset[str] = frozenset()
+    """Topics with several partitions."""
 
     @property
     def fold(self) -> Fold:
@@ -38,10 +39,12 @@ Cells = Callable[[Reader], Mapping[str, str]]
 
 
 class Shared(NamedTuple):
-    """A column that workers should agree about, so there is one for all of them."""
+    """A column that workers mostly agree about, so there is one for all of them."""
 
     title: str
     cells: Cells
+    merge: Callable[[Sequence[str]], str]
+    """What stands in it, from what each worker says."""
 
 
 class Look(NamedTuple):
@@ -50,11 +53,28 @@ class Look(NamedTuple):
     subject: str
     """Heads the first column."""
     cells: Cells
-    shared: Shared | None = None
+    first: Shared | None = None
+    """A shared column before those of the workers."""
+    last: Shared | None = None
+    """A shared column after those of the workers."""
     bare: bool = False
     """No header where there is but one column."""
     dull: str = ""
     """A row that has nothing but this in its cells is left out."""
+
+
+def _in_order(said: Sequence[str]) -> str:
+    """What all say; where they differ, what each says, in the order of the columns."""
+    different = set(filter(None, said))
+    return different.pop() if len(different) == 1 else "|".join(text or "-" for text in said)
+
+
+def _once_each(said: Sequence[str]) -> str:
+    """Everything that is said, once; the longest where one says the beginning of another."""
+    texts = list(dict.fromkeys(filter(None, said)))
+    return " | ".join(
+        text for text in texts if not any(one != text and one.startswith(text) for one in texts)
+    )
 
 
 def _connectors(reader: Reader) -> dict[str, str]:
@@ -170,14 +190,18 @@ def _worker(reader: Reader) -> dict[str, str]:
 
 def _outcomes(reader: Reader) -> dict[str, str]:
     """What each record does to a worker that reads it while it starts."""
-    return {label: _fate(outcome) for label, outcome in _applied(reader, reader.fold)}
+    applied = _applied(reader, reader.fold)
+    return {label: outcome.kind.value for label, outcome in applied}
 
 
-def _fate(outcome: Outcome) -> str:
-    if outcome == ACCEPTED:
-        return ACCEPTED_CELL
+def _reasons(reader: Reader) -> dict[str, str]:
+    """Why, and the Java exception if there is one."""
+    return {label: _reason(outcome) for label, outcome in _applied(reader, reader.fold)}
+
+
+def _reason(outcome: Outcome) -> str:
     thrown = f" ({outcome.thrown})" if outcome.thrown else ""
-    return printable(f"{outcome.kind.value}: {outcome.reason}{thrown}")
+    return printable(outcome.reason + thrown)
 
 
 def _calls(reader: Reader) -> dict[str, str]:
@@ -211,8 +235,7 @@ def _applied(reader: Reader, fold: Fold) -> Iterator[tuple[str, Outcome]]:
 
 
 def _place(reader: Reader, entry: Entry) -> str:
-    partitioned = any(one.partition for one in reader.entries if one.topic == entry.topic)
-    return place(entry, reader.state.topics, partitioned=partitioned)
+    return place(entry, reader.state.topics, reader.partitioned)
 
 
 def _hazards(reader: Reader) -> dict[str, str]:
@@ -226,7 +249,7 @@ def _hazards(reader: Reader) -> dict[str, str]:
 
 
 LOOKS: Mapping[str, Look] = {
-    "connectors": Look("connector", _connectors, Shared("tasks", _task_counts)),
+    "connectors": Look("connector", _connectors, Shared("tasks", _task_counts, _in_order)),
     "tasks": Look("task", _tasks),
     "status": Look("status", _status),
     "topics": Look("topic", _topics),
@@ -234,7 +257,9 @@ LOOKS: Mapping[str, Look] = {
     "partitions": Look("partition", _partitions),
     "fencing": Look("connector", _fencing),
     "worker": Look("worker", _worker),
-    "outcomes": Look("record", _outcomes, dull=ACCEPTED_CELL),
+    "outcomes": Look(
+        "record", _outcomes, last=Shared("why", _reasons, _once_each), dull=Kind.ACCEPTED.value
+    ),
     "calls": Look("record", _calls, dull=NO_CALL),
     "hazards": Look("record", _hazards),
 }

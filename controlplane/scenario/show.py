@@ -5,7 +5,7 @@ Never a clock, a port, or an id that varies. What is absent is said: `∅` for a
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from controlplane.core import javajson
@@ -57,14 +57,13 @@ def aligned(rows: Sequence[Sequence[str]], *least: int) -> list[str]:
     ]
 
 
-def entries(found: Sequence[Entry], topics: Topics) -> list[str]:
+def entries(found: Sequence[Entry], topics: Topics, partitioned: Collection[str]) -> list[str]:
     """Records with their places: `config@4  key  value`."""
     if not found:
         return [NOTHING]
-    partitioned = {entry.topic for entry in found if entry.partition}
     rows = [
         (
-            place(entry, topics, partitioned=entry.topic in partitioned),
+            place(entry, topics, partitioned),
             key_text_of(entry.key),
             text_of(entry.value) + ("  (aborted)" if entry.aborted else ""),
         )
@@ -73,9 +72,9 @@ def entries(found: Sequence[Entry], topics: Topics) -> list[str]:
     return aligned(rows, 0, _KEY_WIDTH)
 
 
-def place(entry: Entry, topics: Topics, *, partitioned: bool) -> str:
-    """`config@4`, or `status@2:4` where there are several partitions."""
-    partition = f"{entry.partition}:" if partitioned else ""
+def place(entry: Entry, topics: Topics, partitioned: Collection[str]) -> str:
+    """`config@4`, or `status@2:4` in a topic with several partitions."""
+    partition = f"{entry.partition}:" if entry.topic in partitioned else ""
     return f"{topics.short(entry.topic)}@{partition}{entry.offset}"
 
 

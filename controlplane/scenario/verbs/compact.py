@@ -27,9 +27,9 @@ async def compact(world: World, step: Step) -> list[str]:
     before = [one for one in await world.entries() if one.topic == topic]
     await world.log.compact(topic, tombstones=tombstones)
     kept = {one.position for one in await world.entries()}
-    partitioned = any(one.partition for one in before)
+    partitioned = await world.partitioned()
     rows = [
-        (show.place(one, world.topics, partitioned=partitioned), key_text_of(one.key))
+        (show.place(one, world.topics, partitioned), key_text_of(one.key))
         for one in before
         if one.position not in kept
     ]

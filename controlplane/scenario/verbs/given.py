@@ -39,7 +39,9 @@ async def given(world: World, step: Step) -> list[str]:
     if "topic" in step.options:
         await world.add_topic(topic)
     positions = await world.write(topic, records, await _writing(world, step, topic))
-    return list(_written(world, topic, positions, step.options.get("transaction", "")))
+    several = topic in await world.partitioned()
+    short, transaction = world.topics.short(topic), step.options.get("transaction", "")
+    return list(_written(short, positions, transaction, several=several))
 
 
 def _record(line: str, number: int) -> tuple[bytes | None, bytes | None]:
@@ -61,11 +63,9 @@ async def _writing(world: World, step: Step, topic: str) -> Writing:
 
 
 def _written(
-    world: World, topic: str, positions: Sequence[Position], transaction: str
+    short: str, positions: Sequence[Position], transaction: str, *, several: bool
 ) -> Iterator[str]:
     """One line per partition, and one per marker."""
-    short = world.topics.short(topic)
-    several = len({place.partition for place in positions}) > 1 or positions[0].partition > 0
     for partition in sorted({place.partition for place in positions}):
         offsets = [place.offset for place in positions if place.partition == partition]
         shown = partition if several else None

@@ -1,10 +1,11 @@
 """`view`: what workers make of the log, one column per release that is present."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from controlplane.core.entry import Entry
+from controlplane.core.state import ClusterState
 from controlplane.scenario.folds import Refold
-from controlplane.scenario.looks import LOOKS, Look, Reader
+from controlplane.scenario.looks import LOOKS, Look, Reader, Shared
 from controlplane.scenario.parse import Step
 from controlplane.scenario.show import NONE, Row, naturally, table
 from controlplane.scenario.verbs import asking
@@ -29,12 +30,15 @@ async def view(world: World, step: Step) -> list[str]:
     look = LOOKS.get(step.words[0])
     if look is None:
         raise BadStep(f"there is no view {step.words[0]}: use {', '.join(LOOKS)}")
-    entries = await world.entries()
-    cells = _cells(world, look, entries, world.folds.main)
-    others = {
-        name: _cells(world, look, entries, refold) for name, refold in world.folds.others.items()
-    }
-    rows = [row for row in _rows(cells, others) if set(row.cells) != {look.dull}]
+    entries, partitioned = await world.entries(), await world.partitioned()
+
+    def cells_by(refold: Refold) -> Cells:
+        states = _states(world, entries, refold)
+        return _cells(look, [Reader(state, entries, partitioned) for state in states])
+
+    cells = cells_by(world.folds.main)
+    others = {name: cells_by(refold) for name, refold in world.folds.others.items()}
+    rows = _rows(cells, others)
     world.disagreed = any(row.via for row in rows)
     return table(_header(world, look), rows)
 
@@ -43,33 +47,36 @@ def _header(world: World, look: Look) -> Row | None:
     titles = tuple(column.title for column in world.columns)
     if look.bare and len(titles) == 1:
         return None
-    return Row(look.subject, ((look.shared.title,) if look.shared else ()) + titles)
+    first = (look.first.title,) if look.first else ()
+    last = (look.last.title,) if look.last else ()
+    return Row(look.subject, (*first, *titles, *last))
 
 
-def _cells(world: World, look: Look, entries: Sequence[Entry], refold: Refold) -> Cells:
-    """The cells of each row as one fold gives them."""
-    readers = [
-        Reader(
-            refold(entries, one.profile, topics=world.topics, exactly_once=one.exactly_once),
-            entries,
-        )
+def _states(world: World, entries: Sequence[Entry], refold: Refold) -> list[ClusterState]:
+    """What the workers of each column know, as one fold has it."""
+    return [
+        refold(entries, one.profile, topics=world.topics, exactly_once=one.exactly_once)
         for one in world.columns
     ]
+
+
+def _cells(look: Look, readers: Sequence[Reader]) -> Cells:
+    """The cells of each row."""
     columns = [look.cells(reader) for reader in readers]
-    shared = [look.shared.cells(reader) for reader in readers] if look.shared else []
-    labels = {label for column in columns for label in column}
+    first, last = _shared(look.first, readers), _shared(look.last, readers)
     return {
-        label: (*_agreed(label, shared), *(column.get(label, NONE) for column in columns))
-        for label in labels
+        label: (*first(label), *(column.get(label, NONE) for column in columns), *last(label))
+        for label in {label for column in columns for label in column}
+        if any(column.get(label) != look.dull for column in columns)
     }
 
 
-def _agreed(label: str, columns: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
-    """One cell for all readers; where they differ, one part each in the order of the columns."""
-    if not columns:
-        return ()
-    parts = [column.get(label, "-") for column in columns]
-    return (parts[0] if len(set(parts)) == 1 else "|".join(parts),)
+def _shared(shared: Shared | None, readers: Sequence[Reader]) -> Callable[[str], tuple[str, ...]]:
+    """The cell of a row in a shared column; no cell where there is no such column."""
+    if shared is None:
+        return lambda _: ()
+    columns = [shared.cells(reader) for reader in readers]
+    return lambda label: (shared.merge([column.get(label, "") for column in columns]),)
 
 
 def _rows(main: Cells, others: Mapping[str, Cells]) -> list[Row]:
