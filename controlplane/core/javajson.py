@@ -27,6 +27,9 @@ _PLAIN_BYTES: Final = 1000
 """A shorter document cannot break one of Jackson's limits."""
 
 
+_DIGITS: Final = re.compile(rb"[0-9]++")
+
+
 @cache
 def _decoder(profile: Profile) -> msgspec.json.Decoder[object]:
     return msgspec.json.Decoder(float_hook=lambda token: floating(token, profile))
@@ -52,7 +55,10 @@ def decode(value: bytes, profile: Profile) -> object:
 
 
 def _is_within_limits(value: bytes) -> bool:
-    return len(value) <= 50_000 and value.count(b"[") + value.count(b"{") <= _PLAIN_BYTES
+    if len(value) > 50_000 or value.count(b"[") + value.count(b"{") > _PLAIN_BYTES:
+        return False
+    # Also in a field that is repeated, whose first value nobody else would look at.
+    return all(len(digits) <= _PLAIN_BYTES for digits in _DIGITS.findall(value))
 
 
 def _has_only_longs(decoded: object) -> bool:
