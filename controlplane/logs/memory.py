@@ -9,10 +9,10 @@ from controlplane.logs.columns import Columns
 from controlplane.logs.log import Ends, LogUnavailable, Record
 from controlplane.logs.places import (
     by_place,
-    check_count,
     check_epoch,
     check_partitions,
     check_room,
+    check_topic,
     partition_in,
 )
 from controlplane.logs.spans import below_ends, spans, topic_in
@@ -69,7 +69,7 @@ class MemoryLog:
     async def add_partitions(self, topic: str, partitions: int) -> None:
         """Let a topic have this many partitions; nothing happens if it has as many or more."""
         there = self._partitions(topic)
-        check_count(topic, partitions)
+        check_topic(topic, partitions)
         there.extend(Columns() for _ in range(partitions - len(there)))
 
     async def claim(self) -> int:

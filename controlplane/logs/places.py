@@ -1,5 +1,6 @@
 """Rules about topics, partitions, offsets and epochs that every log of our own keeps alike."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -10,6 +11,11 @@ T = TypeVar("T")
 
 PARTITIONS_LIMIT = 10_000
 """Partitions per topic: 25 are usual, and a slip of the pen shall not fill the memory."""
+
+_LEGAL_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+"""Names that Kafka allows (class `Topic`)."""
+
+_TIMESTAMPS = range(-(2**63), 2**63)
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -24,8 +30,11 @@ def partition_in(partitions: Sequence[T], topic: str, partition: int) -> T:
     raise LogNotUsable(message)
 
 
-def check_count(topic: str, wanted: int) -> None:
-    """Raise `LogNotUsable` unless a topic can have so many partitions."""
+def check_topic(topic: str, wanted: int) -> None:
+    """Raise `LogNotUsable` unless a topic can have this name and so many partitions."""
+    if not _LEGAL_NAME.fullmatch(topic):
+        message = f"{topic!r} cannot be the name of a topic"
+        raise LogNotUsable(f"{message}: take 1 to 249 letters, digits, dots, '_' and '-'.")
     if not 1 <= wanted <= PARTITIONS_LIMIT:
         message = f"Topic {topic!r} cannot have {wanted} partitions"
         raise LogNotUsable(f"{message}: the number must be between 1 and {PARTITIONS_LIMIT}.")
@@ -33,7 +42,7 @@ def check_count(topic: str, wanted: int) -> None:
 
 def check_partitions(topic: str, wanted: int, there: int) -> None:
     """Raise `LogNotUsable` unless a topic can be made, or is `there` with as many partitions."""
-    check_count(topic, wanted)
+    check_topic(topic, wanted)
     if there not in (0, wanted):
         message = f"Topic {topic!r} is there with {there} partitions, not with {wanted}"
         raise LogNotUsable(f"{message}: use it as it is, or name another topic.")
@@ -56,15 +65,16 @@ def check_epoch(epoch: int | None, newest: int) -> None:
 def by_place(entries: Iterable[Entry]) -> Mapping[Place, list[Entry]]:
     """Entries by partition, each ascending and without repetitions.
 
-    Raises `LogNotUsable` for an offset that no log of ours can have, and for two different entries
-    with one place.
+    Raises `LogNotUsable` for an offset or timestamp that no log of ours can have, and for two
+    different entries with one place.
     """
     places: dict[Place, dict[int, Entry]] = {}
     for entry in entries:
         taken = places.setdefault((entry.topic, entry.partition), {})
         if not 0 <= entry.offset < OFFSET_LIMIT:
-            message = f"Offset {entry.offset} of {entry.topic!r} is not between 0 and"
-            raise LogNotUsable(f"{message} {OFFSET_LIMIT - 1}; it cannot be taken over.")
+            raise conflict(entry, f"offsets lie between 0 and {OFFSET_LIMIT - 1}")
+        if entry.timestamp not in _TIMESTAMPS:
+            raise conflict(entry, f"its timestamp {entry.timestamp} does not fit into 64 bits")
         there = taken.setdefault(entry.offset, entry)
         if there is not entry and there != entry:
             raise conflict(entry, "another entry with this place was given")
@@ -72,14 +82,13 @@ def by_place(entries: Iterable[Entry]) -> Mapping[Place, list[Entry]]:
 
 
 def conflict(entry: Entry, reason: str) -> LogNotUsable:
-    """The error for an entry whose place is not free."""
+    """The error for an entry that cannot be taken over."""
     place = f"{entry.topic} partition {entry.partition} offset {entry.offset}"
-    message = f"The entry {place} cannot be taken over, because {reason}"
-    return LogNotUsable(f"{message}: import into a new log instead.")
+    return LogNotUsable(f"The entry {place} cannot be taken over: {reason}.")
 
 
-OTHER_ENTRY = "another entry lies there"
-GAP = "there is a gap at this place"
+OTHER_ENTRY = "another entry lies there, so import into a new log"
+GAP = "the log goes on behind this place and has a gap there, so import into a new log"
 
 
 def _ascending(taken: Mapping[int, Entry]) -> list[Entry]:

@@ -43,10 +43,12 @@ def record(topic: str, partition: int, text: str = "x") -> Record:
     return Record(topic, partition, T0, text.encode(), b"1")
 
 
-def entry(offset: int, key: str | None = "k", value: str | None = "v", **more: bool) -> Entry:
+def entry(
+    offset: int, key: str | None = "k", value: str | None = "v", *, aborted: bool = False
+) -> Entry:
     """An entry of `config`."""
-    raw = [None if text is None else text.encode() for text in (key, value)]
-    return Entry("config", 0, offset, T0 + offset, *raw, **more)
+    raw_key, raw_value = (None if text is None else text.encode() for text in (key, value))
+    return Entry("config", 0, offset, T0 + offset, raw_key, raw_value, aborted=aborted)
 
 
 async def make_topics(log: Log) -> None:

@@ -4,7 +4,8 @@ import pytest
 
 from controlplane.logs import columns
 from controlplane.logs.memory import MemoryLog
-from tests.logs.contract import LogContract, everything, make_topics, record
+from tests.logs.contract import LogContract, make_topics, record
+from tests.logs.reading import everything
 
 
 class TestMemoryLog(LogContract):

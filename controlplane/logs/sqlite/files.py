@@ -56,12 +56,14 @@ def check_version(path: Path, version: int) -> None:
 
 
 def create(path: Path) -> None:
-    """Make a new, empty log; if another process makes it at the same time, one of them wins.
+    """Make a new, empty log, unless there is something of this name (made just now, maybe).
 
     It is made beside its place and moved there when it is complete, so nobody ever sees half of
     it. Only its owner may read it: what is in the topics may be secret.
     """
     try:
+        if path.exists():
+            return
         with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
             made = Path(folder, path.name)
             _make(made)
@@ -101,6 +103,7 @@ def connect_writer(path: Path, settings: SqliteSettings) -> sqlite3.Connection:
     """The one connection of this process that writes and checkpoints; the schema is up to date."""
     connection = connect(path, "rw", settings.write_wait_ms)
     try:
+        _set_wal(connection, path)
         connection.execute(f"PRAGMA synchronous = {settings.synchronous}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {settings.checkpoint_pages}")
         connection.execute(f"PRAGMA journal_size_limit = {settings.wal_limit_bytes}")
@@ -110,6 +113,14 @@ def connect_writer(path: Path, settings: SqliteSettings) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _set_wal(connection: sqlite3.Connection, path: Path) -> None:
+    """It is in the file already, unless somebody has changed it."""
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        message = f"The log {path} lies on a file system without shared memory"
+        raise LogNotUsable(f"{message}: move it to a local disk.")
 
 
 def check_readable(path: Path, settings: SqliteSettings) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from controlplane.core.entry import Position
 from controlplane.logs.log import LogNotUsable, Record
 from controlplane.logs.places import (
-    check_count,
     check_epoch,
     check_partitions,
     check_room,
+    check_topic,
     partition_in,
 )
 from controlplane.logs.spans import topic_in
@@ -84,7 +84,7 @@ class Ledger:
     def add_partitions(self, topic: str, partitions: int) -> None:
         """Let a topic have at least this many partitions."""
         self.slots(topic)
-        check_count(topic, partitions)
+        check_topic(topic, partitions)
         self._grow(topic, partitions)
 
     def claim(self) -> int:

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from controlplane.core.entry import Batch, Entry, Position
 from controlplane.logs.changes import follow
@@ -38,15 +38,15 @@ class SqliteLog:
     the operator should see once.
     """
 
-    def __init__(
-        self, path: Path, settings: SqliteSettings, connection: sqlite3.Connection | None
-    ) -> None:
+    def __init__(self, path: Path, settings: SqliteSettings, connections: "_Connections") -> None:
         self.path = path
-        self.notices: tuple[str, ...] = _notices() if connection else ()
+        self.notices: tuple[str, ...] = _notices() if connections.writing else ()
         self._settings = settings
         self._pool = Pool(path, settings.read_wait_ms)
-        self._watch = Watch(files.connect(path, "ro"), settings.tail_poll_interval_ms)
-        self._writer = Writer(connection, path, settings, self._watch.look) if connection else None
+        self._watch = Watch(connections.watching, settings.tail_poll_interval_ms)
+        self._writer: Writer | None = None
+        if connections.writing:
+            self._writer = Writer(connections.writing, path, settings, self._watch.look)
 
     @classmethod
     async def open(
@@ -66,10 +66,10 @@ class SqliteLog:
         """
         file = Path(path)
         with log_errors(file):
-            connection = await asyncio.to_thread(
+            connections = await asyncio.to_thread(
                 _open, file, create=create and not read_only, read_only=read_only, limits=settings
             )
-            return cls(file, settings, connection)
+            return cls(file, settings, connections)
 
     async def topics(self) -> Mapping[str, int]:
         """Every topic there is, with its number of partitions."""
@@ -195,14 +195,18 @@ def _notices() -> tuple[str, ...]:
     return (f"{text} same time: keep to one writing process, or update SQLite to {fixed}.",)
 
 
-def _open(
-    path: Path, *, create: bool, read_only: bool, limits: SqliteSettings
-) -> sqlite3.Connection | None:
-    """Check or make the file; the connection of the writer unless it is opened for reading."""
-    if create and not path.exists():
+class _Connections(NamedTuple):
+    watching: sqlite3.Connection
+    writing: sqlite3.Connection | None = None
+
+
+def _open(path: Path, *, create: bool, read_only: bool, limits: SqliteSettings) -> _Connections:
+    """Check or make the file, and open it."""
+    if create:
         files.create(path)
     files.examine(path)
     if read_only:
         files.check_readable(path, limits)
-        return None
-    return files.connect_writer(path, limits)
+        return _Connections(files.connect(path, "ro"))
+    writing = files.connect_writer(path, limits)
+    return _Connections(files.connect(path, "ro"), writing)

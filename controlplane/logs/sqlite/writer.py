@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 
@@ -119,10 +119,12 @@ class Writer:
             return self._commit(group)
         except Exception as error:  # noqa: BLE001  whatever it is, who asked must hear of it
             self._roll_back()
-            if len(group) > 1:
-                return [outcome for work in group for outcome in self._commit_or_split([work])]
-            told = log_error(error, self._path) if isinstance(error, sqlite3.Error) else error
-            return [(group[0], None, told)]
+            if _concerns_all(error):
+                told = log_error(error, self._path)
+                return [(work, None, told) for work in group]
+            if len(group) == 1:
+                return [(group[0], None, error)]
+            return [outcome for work in group for outcome in self._commit_or_split([work])]
 
     def _commit(self, group: Iterable[Work]) -> list[Outcome]:
         ledger = self._ledger
@@ -169,6 +171,15 @@ class Writer:
             else:
                 work.future.set_result(result)
         self._committed()
+
+
+def _concerns_all(error: Exception) -> TypeGuard[sqlite3.Error]:
+    """Whether the file is at fault, and not what one of the records holds.
+
+    What Python refuses to bind has no code of SQLite's; a value of a gigabyte is too big.
+    """
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_TOOBIG)
+    return isinstance(error, sqlite3.Error) and code != sqlite3.SQLITE_TOOBIG
 
 
 def _perform(ledger: Ledger, work: Work) -> Outcome:

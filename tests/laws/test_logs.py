@@ -1,0 +1,126 @@
+"""Law: whatever is done to a log, the memory log and the SQLite log answer the same.
+
+Two logs go through one random life side by side; after every step they must have given the same
+answer or the same kind of refusal, and at the end (and after the file was closed and opened again)
+hold the same entries.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.entry import Entry
+from controlplane.logs.log import LogError, Record
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.sqlite import SqliteLog, SqliteSettings
+from tests.logs.reading import entries_of, everything
+
+OwnLog = MemoryLog | SqliteLog
+Step = Callable[[OwnLog], Awaitable[Any]]
+
+TOPICS = ("config", "offsets", "no-such")
+"""Two topics that are made first, of one and of three partitions, and one that is missing."""
+
+topics = st.sampled_from(TOPICS)
+partitions = st.sampled_from((0, 0, 0, 1, 2, 3))
+offsets = st.integers(-1, 12)
+raw = st.none() | st.sampled_from((b"", b"a", b"b", b"c"))
+timestamps = st.integers(-(2**63), 2**63 - 1)
+headers = st.lists(st.tuples(st.text(max_size=2), raw), max_size=2).map(tuple)
+
+records = st.lists(st.builds(Record, topics, partitions, timestamps, raw, raw, headers), max_size=4)
+entries = st.lists(
+    st.builds(Entry, topics, partitions, offsets, timestamps, raw, raw, headers, st.booleans()),
+    max_size=6,
+)
+easy_entries = st.lists(
+    st.builds(Entry, st.just("offsets"), st.just(1), offsets, st.just(1), raw, st.just(b"v")),
+    max_size=6,
+)
+"""Entries of which many find their place free, or taken by an equal one."""
+
+ends = st.none() | st.dictionaries(topics, st.lists(offsets, max_size=3), max_size=2)
+
+
+def _append(batch: list[Record], epoch: int | None) -> Step:
+    return lambda log: log.append(batch, epoch)
+
+
+def _put(batch: list[Entry]) -> Step:
+    return lambda log: log.put(batch)
+
+
+def _compact(topic: str, below: list[int], tombstones: bool) -> Step:
+    return lambda log: log.compact(topic, below, tombstones=tombstones)
+
+
+def _create(topic: str, partitions: int) -> Step:
+    return lambda log: log.create_topic(topic, partitions)
+
+
+def _add(topic: str, partitions: int) -> Step:
+    return lambda log: log.add_partitions(topic, partitions)
+
+
+def _starts(names: list[str]) -> Step:
+    return lambda log: log.starts(names)
+
+
+def _claim() -> Step:
+    return lambda log: log.claim()
+
+
+def _read(names: list[str], start: Any, stop: Any) -> Step:
+    return lambda log: entries_of(log.read(names, start, stop))
+
+
+steps = st.one_of(
+    st.builds(_append, records, st.none() | st.integers(0, 3)),
+    st.builds(_append, records, st.none()),
+    st.builds(_put, entries | easy_entries),
+    st.builds(_compact, topics, st.lists(offsets, max_size=3), st.booleans()),
+    st.builds(_create, topics, st.integers(0, 4)),
+    st.builds(_add, topics, st.integers(0, 4)),
+    st.builds(_starts, st.lists(topics, max_size=2)),
+    st.builds(_claim),
+    st.builds(_read, st.lists(topics, max_size=3), ends, ends),
+)
+
+SMALL = SqliteSettings(chunk_records=3, synchronous="NORMAL")
+"""Chunks end in the middle of partitions."""
+
+
+async def _answer(log: OwnLog, step: Step) -> Any:
+    """What a step gives, or how it is refused."""
+    try:
+        return await step(log)
+    except LogError as error:
+        return type(error), str(error)
+
+
+async def _live(path: Path, life: list[Step]) -> None:
+    """One life of two logs."""
+    memory, sqlite = MemoryLog(), await SqliteLog.open(path, settings=SMALL)
+    for step in (_create("config", 1), _create("offsets", 3), *life):
+        assert await _answer(memory, step) == await _answer(sqlite, step)
+        names = await memory.topics()
+        assert names == await sqlite.topics()
+        assert await memory.ends(names) == await sqlite.ends(names)
+    assert await everything(memory) == await everything(sqlite)
+    await sqlite.close()
+    again = await SqliteLog.open(path, create=False)
+    assert await everything(memory) == await everything(again)
+    assert await memory.claim() == await again.claim()
+    await again.close()
+
+
+@given(st.lists(steps, max_size=12))
+def test_memory_log_equals_sqlite_log(life: list[Step]) -> None:
+    """Every sequence of operations gives the same answers, refusals and entries on both."""
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(_live(Path(folder, "control.log"), life))
