@@ -1,67 +1,74 @@
-"""`controlplane scenario run FILE…`: play scenario files and show what differs."""
+"""The commands `scenario run`: play scenario files, show what differs, rewrite."""
 
 import asyncio
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple
 
 import click
-import msgspec
 
+from controlplane.cli.failing import FOUND, Refused
+from controlplane.cli.printing import count, note, print_json, safe, say
 from controlplane.scenario.folds import Folds, UnknownFold, with_registered
 from controlplane.scenario.parse import BadScenario, Scenario
-from controlplane.scenario.run import Played, play, read, report, rewrite
+from controlplane.scenario.run import Played, difference, play, read, rewrite
 from controlplane.scenario.worktree import NotClean, check_clean
-
-DIFFERENT, BAD_INPUT = 1, 2
-"""Exit codes beside 0."""
 
 SUFFIX = ".scenario"
 
 ADVICE = "if every change is wanted, `controlplane scenario run --rewrite`, then read `git diff`"
 
+_STYLES = {"-": "red", "+": "green"}
+_INDENT = 4
 
-@click.group()
+
+class Result(NamedTuple):
+    """One file, played."""
+
+    path: Path
+    scenario: Scenario
+    played: Sequence[Played]
+
+    @property
+    def different(self) -> list[Played]:
+        """The steps that print something else than is written."""
+        return [one for one in self.played if not one.as_written]
+
+
+@click.group
 def scenario() -> None:
-    """Play scenarios: small stories about a log and its readers (see scenarios/README.md)."""
+    """Play scenarios: small stories about a log and those who read it."""
 
 
 @scenario.command("run")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
 @click.option("--rewrite", "rewriting", is_flag=True, help="Write what is printed into the files.")
+@click.option("--via", multiple=True, metavar="NAME", help="Compare with this installed fold, too.")
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="What differs, for people, or every step as JSON, for machines.",
 )
-@click.option(
-    "--via", multiple=True, metavar="NAME", help="Also fold with this installed fold and compare."
-)
-def run_files(paths: Sequence[Path], rewriting: bool, output: str, via: Sequence[str]) -> None:
+def run_files(paths: Sequence[Path], rewriting: bool, via: Sequence[str], output: str) -> None:
     """Play scenario files, or all below a folder, and show where they print something else.
 
-    Exits with 0 if all print what they expect, 1 if not, 2 if a file is no scenario.
+    Exit code 1: there are differences.
     """
     try:
-        files = list(_files(paths))
-        if rewriting:
-            check_clean(files)
-        folds = with_registered(via)
-        results = [_play(path, folds) for path in files]
-        if rewriting:
-            _rewrite(files, results)
+        results = _run(list(_files(paths)), with_registered(via), rewriting=rewriting)
     except (BadScenario, NotClean, UnknownFold) as error:
-        _fail(str(error))
+        raise Refused(str(error)) from None
     if output == "json":
-        click.echo(msgspec.json.encode([_as_json(*result) for result in results]))
+        print_json([_document(result) for result in results])
     else:
         _print(results, rewriting=rewriting)
-    sys.exit(0 if rewriting or not _different(results) else DIFFERENT)
+    if not rewriting and any(result.different for result in results):
+        raise SystemExit(FOUND)
 
 
-Result = tuple[Scenario, list[Played]]
-
-
-def _files(paths: Sequence[Path]) -> Iterator[Path]:
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
             found = sorted(path.rglob(f"*{SUFFIX}"))
@@ -72,53 +79,52 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
             yield path
 
 
-def _play(path: Path, folds: Folds) -> Result:
-    parsed = read(path)
-    return parsed, asyncio.run(play(parsed, folds))
-
-
-def _rewrite(files: Sequence[Path], results: Sequence[Result]) -> None:
-    for path, (parsed, played) in zip(files, results, strict=True):
-        if rewrite(path, parsed, played):
-            click.echo(f"rewritten: {path}", err=True)
-
-
-def _different(results: Sequence[Result]) -> int:
-    return sum(not one.as_written for _, played in results for one in played)
+def _run(files: Sequence[Path], folds: Folds, *, rewriting: bool) -> list[Result]:
+    """Play all; nothing is written before everything has been played."""
+    if rewriting:
+        check_clean(files)
+    scenarios = [(path, read(path)) for path in files]
+    results = [Result(path, one, asyncio.run(play(one, folds))) for path, one in scenarios]
+    if rewriting:
+        for result in results:
+            if rewrite(*result):
+                note(f"rewritten: {result.path}")
+    return results
 
 
 def _print(results: Sequence[Result], *, rewriting: bool) -> None:
-    steps = sum(len(played) for _, played in results)
-    different = _different(results)
-    verdict = "rewritten" if rewriting else "differ"
+    different = [one for result in results for one in result.different]
     if different and not rewriting:
-        for text in filter(None, (report(*result, advice="") for result in results)):
-            click.echo(f"{text}\n")
-        click.echo(ADVICE)
-    count = f"{different} {verdict}" if different else "all as written"
-    click.echo(
-        f"{_counted(len(results), 'scenario')}, {_counted(steps, 'step')}: {count}", err=True
+        for result in results:
+            for one in result.different:
+                _print_difference(result.scenario, one)
+        say(ADVICE)
+    steps = count(sum(len(result.played) for result in results), "step")
+    verdict = f"{len(different)} {'rewritten' if rewriting else 'differ'}"
+    say(
+        f"{count(len(results), 'scenario')}, {steps}: {verdict if different else 'all as written'}",
+        style="red" if different and not rewriting else "green",
     )
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def _print_difference(parsed: Scenario, played: Played) -> None:
+    head, *lines = difference(parsed, played)
+    say(safe(head), style="bold")
+    for line in lines:
+        say(safe(line), style=_STYLES.get(line[_INDENT], ""))
+    say()
 
 
-def _as_json(parsed: Scenario, played: Sequence[Played]) -> dict[str, Any]:
+def _document(result: Result) -> dict[str, Any]:
     steps = [
         {
             "line": one.step.line,
             "step": one.step.text,
             "as_written": one.as_written,
+            "folds_agree": one.agreed,
             "expected": one.step.expected,
             "printed": one.printed,
         }
-        for one in played
+        for one in result.played
     ]
-    return {"file": parsed.name, "title": parsed.title, "steps": steps}
-
-
-def _fail(reason: str) -> NoReturn:
-    click.echo(f"controlplane: {reason}", err=True)
-    sys.exit(BAD_INPUT)
+    return {"file": result.scenario.name, "title": result.scenario.title, "steps": steps}

@@ -17,7 +17,7 @@ EMPTY = "(empty)"
 
 _BYTE = re.compile(rb"\\x([0-9A-Fa-f]{2})")
 _SWALLOWED = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\udc80-\udcff]"
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\udc80-\udcff]"
     r"|\\(?=x[0-9A-Fa-f]{2})|^ | $"
 )
 _SECOND_SPACE = re.compile("(?<= ) ")

@@ -73,14 +73,15 @@ async def _play(world: World, step: Step, name: str) -> Played:
     return Played(step, printed, not world.disagreed)
 
 
-def report(scenario: Scenario, played: Sequence[Played], advice: str = ADVICE) -> str:
+def report(scenario: Scenario, played: Sequence[Played]) -> str:
     """What differs, step by step, and what to do about it; empty where nothing does."""
     different = [one for one in played if not one.as_written]
-    blocks = ["\n".join(_difference(scenario, one)) for one in different]
-    return "\n\n".join([*blocks, *filter(None, [advice])]) if blocks else ""
+    blocks = ["\n".join(difference(scenario, one)) for one in different]
+    return "\n\n".join([*blocks, ADVICE]) if blocks else ""
 
 
-def _difference(scenario: Scenario, played: Played) -> Iterator[str]:
+def difference(scenario: Scenario, played: Played) -> Iterator[str]:
+    """Place and step on the first line, then what was expected and what was printed, indented."""
     step = played.step
     yield f"{scenario.name}:{step.line}: {step.text}"
     context = len(step.expected) + len(played.printed)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 
-from controlplane.core.profiles import UnknownRelease, resolve
+from controlplane.core.profiles import NEWEST, UnknownRelease, resolve
 from controlplane.core.state import Topics
 from controlplane.scenario.parse import Step
 from controlplane.scenario.world import EXACTLY_ONCE, Worker, World
@@ -85,7 +85,7 @@ def worker(name: str, release: str) -> Worker:
     except UnknownRelease as error:
         raise BadStep(str(error)) from None
     if found.warning:
-        raise BadStep(found.warning)
+        raise BadStep(f"release {plain} is not known here: use one up to {NEWEST}, or kip")
     return Worker(name, plain, found.profile, release != plain)
 
 
