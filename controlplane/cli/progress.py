@@ -1,7 +1,8 @@
 """A bar on standard error while much is read: only on a terminal, and gone afterwards."""
 
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -71,3 +72,11 @@ def _progress(*, visible: bool) -> Progress:
         transient=True,
         disable=not visible,
     )
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Say what is being done while it may take long and cannot be measured."""
+    with _progress(visible=sys.stderr.isatty()) as progress:
+        progress.add_task(what, total=None)
+        yield

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from controlplane.cli.options import Reading
-from controlplane.cli.printing import note
+from controlplane.cli.printing import note, safe
 from controlplane.cli.progress import Watched
 from controlplane.core.entry import Entry, Position
 from controlplane.core.evolve import Fold
@@ -98,7 +98,7 @@ async def opened(
     log, topics = Watched(found.log, where), reading.topics
     try:
         stop = await moment(log, as_of, topics) if as_of else await _now(log, topics)
-        problems = tuple(map(str, found.problems))
+        problems = found.problems
         _tell(where, problems)
         yield Source(where, log, topics, exactly_once, stop, problems)
     finally:
@@ -114,7 +114,7 @@ async def read_all(where: str, reading: Reading) -> list[Entry]:
     found = await open_log(where, reading.opening())
     log = Watched(found.log, where)
     try:
-        _tell(where, tuple(map(str, found.problems)))
+        _tell(where, found.problems)
         await read_topics(log, reading.topics)
         batches = log.read(list(await log.topics()))
         return list(entries_of([batch async for batch in batches]))
@@ -132,7 +132,7 @@ async def _now(log: ReadableLog, topics: Topics) -> Ends:
 
 def _tell(where: str, problems: Sequence[str]) -> None:
     for problem in problems[:PROBLEMS_SHOWN]:
-        note(f"{where}: {problem}")
+        note(safe(f"{where}: {problem}"))
     more = len(problems) - PROBLEMS_SHOWN
     if more > 0:
         note(f"{where}: … and {more} more; `-o json` lists them all")

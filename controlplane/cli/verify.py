@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from controlplane.cli import records
+from controlplane.cli.evidence import Evidence
 from controlplane.cli.failing import FOUND, Refused
 from controlplane.cli.options import (
     FILE,
@@ -22,8 +23,7 @@ from controlplane.cli.options import (
 )
 from controlplane.cli.printing import note, print_json, safe, say
 from controlplane.cli.sources import read_all
-from controlplane.core.entry import Entry, Position
-from controlplane.core.state import Topics
+from controlplane.core.entry import Entry
 from controlplane.scenario.story import (
     BadStory,
     Difference,
@@ -37,17 +37,6 @@ from controlplane.scenario.story import (
 EVERY_WORKER = "*"
 
 _STYLES = {"-": "red", "+": "green", "@": "cyan"}
-
-
-class Evidence(msgspec.Struct, frozen=True):
-    """What differences are explained from: the records by their places."""
-
-    topics: Topics
-    entries: dict[Position, Entry]
-
-    def of(self, difference: Difference) -> Entry | None:
-        """The record that has the last say in an answer; None: no record has any."""
-        return None if difference.cause is None else self.entries.get(difference.cause)
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -91,7 +80,7 @@ def verify(log: str, story: Path, reading: Reading, **options: Any) -> None:
     before = asyncio.run(read_all(asked.before, reading)) if asked.before else []
     known = {one.position: one for one in [*before, *entries]}
     verdict = _verify(steps, entries, list(known.values()), reading, asked)
-    _print(verdict, Evidence(reading.topics, known), asked.output)
+    _print(verdict, Evidence(reading.topics, known, steps), asked.output)
     if verdict.differences:
         raise SystemExit(FOUND)
 
@@ -165,7 +154,7 @@ def _print_difference(difference: Difference, evidence: Evidence) -> None:
     )
     for line in _compared(difference.recorded, difference.folded):
         say(f"  {safe(line)}", style=_STYLES.get(line[0], ""))
-    cause = evidence.of(difference)
+    cause = evidence.cause(difference)
     why = records.record(cause, evidence.topics) if cause else "no record has a say in it"
     say(f"  because of {why}")
     say()
@@ -203,7 +192,7 @@ def _document(verdict: Verdict, evidence: Evidence) -> dict[str, Any]:
 
 
 def _shown(difference: Difference, evidence: Evidence) -> dict[str, Any]:
-    cause = evidence.of(difference)
+    cause = evidence.cause(difference)
     return {
         "step": difference.step,
         "release": difference.release,

@@ -31,12 +31,12 @@ class Opening(msgspec.Struct, frozen=True):
 
 
 class Opened(NamedTuple):
-    """A log, what it was read from, and what in it could not be read. To be closed."""
+    """A log, what it was read from, and what in it is doubtful. To be closed."""
 
     log: ReadableLog
     form: str
     """`kafka`, `sqlite`, or the format of a dump."""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 async def open_log(where: str, how: Opening | None = None) -> Opened:
@@ -53,13 +53,38 @@ async def open_log(where: str, how: Opening | None = None) -> Opened:
     if is_embedded(where):
         return Opened(await _open_sqlite(where), "sqlite")
     dump = open_dump(path_of(where), how)
-    return Opened(await memory_log(dump.entries), dump.format, tuple(dump.problems))
+    check_whole(where, dump)
+    return Opened(await memory_log(dump.entries), dump.format, tuple(map(shown, dump.problems)))
 
 
 def open_dump(path: Path, how: Opening) -> Dump:
     """A file of records, read whole."""
     check_file(path)
     return read_dump(path, format=how.format, topic=how.topic)
+
+
+def unread(dump: Dump) -> list[Problem]:
+    """The lines of which there is no entry."""
+    return [problem for problem in dump.problems if not problem.taken]
+
+
+def check_whole(where: str, dump: Dump) -> None:
+    """Raise `LogNotUsable` if there are lines in a dump that could not be read.
+
+    What a part of a log folds to looks like an answer and may be none.
+    """
+    lost = unread(dump)
+    if lost:
+        more = f" (and {len(lost) - 1} more lines)" if len(lost) > 1 else ""
+        raise LogNotUsable(
+            f"{where} cannot be read whole, {shown(lost[0])}{more}: get the file anew, "
+            "or take the rest of it with `controlplane import --partial`"
+        )
+
+
+def shown(problem: Problem) -> str:
+    """A problem as the end of a sentence."""
+    return f"line {problem.line} {problem.reason}"
 
 
 def path_of(where: str) -> Path:

@@ -1,6 +1,6 @@
 """`--compare 3.4,3.9,kip`: one log, seen by workers of several releases, side by side."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -43,10 +43,8 @@ async def show(
     source: Source, profiles: Sequence[Profile], output: str, connector: str | None
 ) -> None:
     """Print all connectors (or one) with a column per release, and why columns differ."""
-    loaded = await _states(source, profiles)
-    differences = [
-        one for one in compare(loaded) if connector is None or one.connector == connector
-    ]
+    loaded, found = await _compared(source, profiles)
+    differences = [one for one in found if connector in (None, one.connector)]
     causes = await source.records(one.cause for one in differences if one.cause is not None)
     rows = _rows(loaded, connector, differences)
     if output == "json":
@@ -58,20 +56,23 @@ async def show(
     say(f"read up to {vector(source)}")
 
 
-async def _states(source: Source, profiles: Iterable[Profile]) -> dict[str, ClusterState]:
-    """State by release. Offsets are traced only where a difference asks for it: it is slow."""
-    wanted = list(profiles)
-    loaded = {one.release: await source.state(one) for one in wanted}
-    if any(one.aspect is Aspect.SOURCE_OFFSET for one in compare(loaded)):
-        loaded = {one.release: await source.state(one, trace=True) for one in wanted}
-    return loaded
+async def _compared(
+    source: Source, profiles: Sequence[Profile]
+) -> tuple[dict[str, ClusterState], list[Difference]]:
+    """State by release, and what differs. Offsets are traced only if some do: that is slow."""
+    for trace in (False, True):
+        loaded = {one.release: await source.state(one, trace=trace) for one in profiles}
+        differences = compare(loaded)
+        if all(one.cause is not None for one in differences):
+            break
+    return loaded, differences
 
 
 def compare(loaded: Mapping[str, ClusterState]) -> list[Difference]:
     """Every fact on which not all agree, in the order of `diff`."""
-    base, *_ = loaded.values()
+    (_, base), *others = loaded.items()
     found: dict[tuple[str, Aspect, str], Difference] = {}
-    for release, state in loaded.items():
+    for release, state in others:
         for one in diff(base, state):
             place = one.connector, one.aspect, one.item
             known = found.setdefault(place, _agreed(one, loaded))

@@ -8,13 +8,16 @@ import msgspec
 from controlplane.cli.failing import Refused
 from controlplane.cli.inspect.facts import NONE, facts, names, report
 from controlplane.cli.inspect.overview import heading
-from controlplane.cli.printing import json_line, print_json, say, table
+from controlplane.cli.printing import count, json_line, print_json, say, table
 from controlplane.cli.sources import Source
 from controlplane.core import views
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
 from controlplane.core.redact import redacted
 from controlplane.core.state import ClusterState
+
+OFFSETS_SHOWN = 50
+"""How many source partitions a table lists; JSON has them all."""
 
 NAMED = 10
 """How many connectors are named where the one asked for is not there."""
@@ -128,8 +131,13 @@ def _print_offsets(document: Mapping[str, Any]) -> None:
     if not found:
         say("no source offsets (those of a sink lie in its consumer group, not in this log)")
         return
-    rows = [(_text(one["partition"]), _text(one["offset"])) for one in found]
+    rows = [(_text(one["partition"]), _text(one["offset"])) for one in found[:OFFSETS_SHOWN]]
     table(("SOURCE PARTITION", "SOURCE OFFSET"), rows)
+    more = len(found) - OFFSETS_SHOWN
+    if more > 0:
+        say(f"… and {count(more, 'source partition')} more; -o json has them all")
+    if any(one["offset"] is None for one in found):
+        say("null: the worker looks under other key bytes than those in the log (see --hazards)")
 
 
 def _reported(status: Mapping[str, Any] | None) -> str:

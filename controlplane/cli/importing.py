@@ -1,0 +1,214 @@
+"""The command `import`: records out of files and clusters into an embedded log, as they are."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from controlplane.cli.failing import FOUND
+from controlplane.cli.options import Reading, log_options, output_option
+from controlplane.cli.printing import count, print_json, say, table
+from controlplane.cli.progress import working
+from controlplane.cli.sources import PROBLEMS_SHOWN, opened, read_all
+from controlplane.core.entry import Entry
+from controlplane.logs.log import LogNotUsable
+from controlplane.logs.opening import (
+    KAFKA,
+    check_whole,
+    is_embedded,
+    open_dump,
+    partitions_of,
+    path_of,
+    shown,
+    unread,
+)
+from controlplane.logs.places import by_place
+from controlplane.logs.sqlite import SqliteLog
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """What was read from one file or cluster."""
+
+    name: str
+    form: str
+    entries: list[Entry]
+    unread: int = 0
+    """Lines that were left out."""
+    problems: tuple[str, ...] = ()
+    """Every line that was left out or is doubtful."""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What became of it."""
+
+    log: str
+    taken: tuple[Taken, ...]
+    added: int
+
+    @property
+    def records(self) -> int:
+        """How many records were read."""
+        return sum(len(one.entries) for one in self.taken)
+
+    @property
+    def problems(self) -> int:
+        """How many lines need a look."""
+        return sum(len(one.problems) for one in self.taken)
+
+
+@click.command("import")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.argument("log")
+@log_options
+@click.option("--partial", is_flag=True, help="Take what can be read of a file with bad lines.")
+@output_option
+def import_logs(
+    files: tuple[str, ...], log: str, reading: Reading, *, partial: bool, output: str
+) -> None:
+    """Copy records from FILEs (or kafka://host:port) into LOG, an embedded log.
+
+    LOG is made if it is not there. Offsets, gaps, times and aborted records are kept as they are;
+    what is there already is not added again. Exit code 2: nothing was changed, for instance
+    because a line cannot be read. Exit code 1: with --partial lines were left out, or some lines
+    are doubtful; each is named.
+    """
+    target = _target(log)
+    taken = tuple(_take(name, reading, partial=partial) for name in files)
+    entries = [entry for one in taken for entry in one.entries]
+    by_place(entries)  # raises where two files contradict each other: before anything is changed
+    added = asyncio.run(_add(target, entries, fresh=not target.exists()))
+    result = Result(log, taken, added)
+    _print(result, output)
+    if result.problems:
+        raise SystemExit(FOUND)
+
+
+def _target(name: str) -> Path:
+    if name.startswith(KAFKA):
+        raise LogNotUsable(f"{name} is a cluster, which is only ever read: name a file as LOG")
+    return path_of(name)
+
+
+# --- reading --------------------------------------------------------------------------------
+
+
+def _take(name: str, reading: Reading, *, partial: bool) -> Taken:
+    if name.startswith(KAFKA):
+        return Taken(name, "kafka", asyncio.run(_snapshot(name, reading)))
+    if is_embedded(name):
+        return Taken(name, "sqlite", asyncio.run(read_all(name, reading)))
+    with working(f"reading {name}"):
+        dump = open_dump(path_of(name), reading.opening())
+    if not partial:
+        check_whole(name, dump)
+    return Taken(
+        name, dump.format, dump.entries, len(unread(dump)), tuple(map(shown, dump.problems))
+    )
+
+
+async def _snapshot(name: str, reading: Reading) -> list[Entry]:
+    """What a worker reads of a cluster, up to now."""
+    async with opened(name, reading, exactly_once=True) as source:
+        return await source.entries()
+
+
+# --- writing --------------------------------------------------------------------------------
+
+
+async def _add(path: Path, entries: Sequence[Entry], *, fresh: bool) -> int:
+    """Add what is not there yet; a `fresh` file does not outlive a failure."""
+    log = await SqliteLog.open(path)
+    try:
+        with working(f"writing {path}"):
+            return await _put(log, entries)
+    except BaseException:
+        if fresh:
+            await log.close()
+            for part in (path, *_beside(path)):
+                part.unlink(missing_ok=True)
+        raise
+    finally:
+        await log.close()
+
+
+def _beside(path: Path) -> Iterable[Path]:
+    """The files that SQLite keeps beside its own."""
+    return (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
+
+
+async def _put(log: SqliteLog, entries: Sequence[Entry]) -> int:
+    """Where records are there already first: only that can fail, and then nothing is changed."""
+    present = await log.topics()
+    old = [one for one in entries if one.partition < present.get(one.topic, 0)]
+    new = [one for one in entries if one.partition >= present.get(one.topic, 0)]
+    added = await log.put(old)
+    for topic, partitions in partitions_of(new).items():
+        if topic in present:
+            await log.add_partitions(topic, partitions)
+        else:
+            await log.create_topic(topic, partitions)
+    return added + await log.put(new)
+
+
+# --- printing -------------------------------------------------------------------------------
+
+
+def _print(result: Result, output: str) -> None:
+    if output == "json":
+        print_json(_document(result))
+        return
+    rows = [(one.name, one.form, str(len(one.entries)), str(one.unread)) for one in result.taken]
+    table(("FILE", "FORMAT", "RECORDS", "LINES LEFT OUT"), rows)
+    say()
+    table(("TOPIC", "PARTITIONS", "RECORDS"), _topics(result.taken))
+    say()
+    for one in result.taken:
+        _print_problems(one)
+    say(_summary(result))
+
+
+def _topics(taken: Iterable[Taken]) -> list[tuple[str, str, str]]:
+    entries = [entry for one in taken for entry in one.entries]
+    counts = dict.fromkeys(partitions_of(entries), 0)
+    for entry in entries:
+        counts[entry.topic] += 1
+    partitions = partitions_of(entries)
+    return [(topic, str(partitions[topic]), str(counts[topic])) for topic in sorted(counts)]
+
+
+def _print_problems(taken: Taken) -> None:
+    for problem in taken.problems[:PROBLEMS_SHOWN]:
+        say(f"{taken.name}: {problem}", style="yellow")
+    more = len(taken.problems) - PROBLEMS_SHOWN
+    if more > 0:
+        say(f"{taken.name}: … and {more} more; -o json names them all", style="yellow")
+
+
+def _summary(result: Result) -> str:
+    if not result.added:
+        return f"nothing added: all {count(result.records, 'record')} were in {result.log} already"
+    there = result.records - result.added
+    already = f"; {there} were there already" if there else ""
+    return f"{count(result.added, 'record')} added to {result.log}{already}"
+
+
+def _document(result: Result) -> dict[str, Any]:
+    return {
+        "log": result.log,
+        "records": result.records,
+        "added": result.added,
+        "files": [
+            {
+                "file": one.name,
+                "format": one.form,
+                "records": len(one.entries),
+                "topics": partitions_of(one.entries),
+                "lines_left_out": one.unread,
+                "problems": list(one.problems),
+            }
+            for one in result.taken
+        ],
+    }
