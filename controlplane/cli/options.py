@@ -11,7 +11,7 @@ import msgspec
 from controlplane.core.plugins import Plugins, parse_catalogue
 from controlplane.core.profiles import Profile, resolve
 from controlplane.core.state import Topics
-from controlplane.logs.opening import Opening
+from controlplane.logs.opening import DumpForm, Opening
 from controlplane.security import KafkaSecurity
 from controlplane.settings import WorkerSettings, read_worker_properties
 
@@ -27,6 +27,8 @@ class Reading(msgspec.Struct, frozen=True):
     security: KafkaSecurity | None = None
     format: str | None = None
     topic: str | None = None
+    partition: int = 0
+    null: str = "null"
 
     @property
     def topics(self) -> Topics:
@@ -36,7 +38,8 @@ class Reading(msgspec.Struct, frozen=True):
 
     def opening(self, *, exactly_once: bool = True) -> Opening:
         """How to open the log; `exactly_once` as the worker reads that is asked for."""
-        return Opening(self.topics, self.security, exactly_once, self.format, self.topic)
+        form = DumpForm(self.format, self.topic, self.partition, self.null)
+        return Opening(self.topics, self.security, exactly_once, form)
 
 
 _TOPICS = {
@@ -54,7 +57,7 @@ def log_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def with_reading(**arguments: Any) -> Any:
-        told = {name: arguments.pop(name) for name in (*_TOPICS, "format_", "topic")}
+        told = {name: arguments.pop(name) for name in (*_TOPICS, *_FORM)}
         reading = _reading(arguments.pop("worker_properties"), told)
         return command(reading=reading, **arguments)
 
@@ -81,14 +84,29 @@ def _log_options() -> list[Callable[[Any], Any]]:
             metavar="FILE",
             help="Take topics, exactly-once support, TLS and SASL from a worker's .properties.",
         ),
-        click.option(
-            "--format", "format_", metavar="NAME", help="Format of a dump, if it is not detected."
-        ),
+        click.option("--format", metavar="NAME", help="Format of a dump, if it is not detected."),
         click.option("--topic", metavar="NAME", help="Topic of a dump that does not name it."),
+        click.option(
+            "--partition",
+            metavar="N",
+            type=click.IntRange(0),
+            default=0,
+            help="Partition of a dump that does not name it. [default: 0]",
+        ),
+        click.option(
+            "--null",
+            metavar="TEXT",
+            default="null",
+            help="What the console consumer printed for null. [default: null]",
+        ),
     ]
 
 
-def _reading(properties: Path | None, told: dict[str, str | None]) -> Reading:
+_FORM = ("format", "topic", "partition", "null")
+"""Options on the form of a dump."""
+
+
+def _reading(properties: Path | None, told: dict[str, Any]) -> Reading:
     """Flags beat the file."""
     settings, security = WorkerSettings(), None
     if properties is not None:
@@ -96,7 +114,7 @@ def _reading(properties: Path | None, told: dict[str, str | None]) -> Reading:
         settings, security = found.settings, found.security
     topics = {_FIELDS.get(name, name): told[name] for name in _TOPICS if told[name]}
     settings = msgspec.structs.replace(settings, **topics)
-    return Reading(settings, security, told["format_"], told["topic"])
+    return Reading(settings, security, **{name: told[name] for name in _FORM})
 
 
 def output_option(command: Command) -> Command:

@@ -18,6 +18,15 @@ SQLITE = "sqlite://"
 _MAGIC = b"SQLite format 3\0"
 
 
+class DumpForm(msgspec.Struct, frozen=True):
+    """What a dump does not tell of itself (see `dumps.read_dump`)."""
+
+    format: str | None = None
+    topic: str | None = None
+    partition: int = 0
+    null: str = "null"
+
+
 class Opening(msgspec.Struct, frozen=True):
     """What may have to be known to open a log: of a cluster how to get in, of a dump its form."""
 
@@ -25,9 +34,7 @@ class Opening(msgspec.Struct, frozen=True):
     security: KafkaSecurity | None = None
     exactly_once: bool = True
     """Read like a worker with that support: up to the last stable offset (Kafka only)."""
-    format: str | None = None
-    topic: str | None = None
-    """The topic of a dump whose lines do not tell."""
+    form: DumpForm = DumpForm()
 
 
 class Opened(NamedTuple):
@@ -60,7 +67,10 @@ async def open_log(where: str, how: Opening | None = None) -> Opened:
 def open_dump(path: Path, how: Opening) -> Dump:
     """A file of records, read whole."""
     check_file(path)
-    return read_dump(path, format=how.format, topic=how.topic)
+    form = how.form
+    return read_dump(
+        path, format=form.format, topic=form.topic, partition=form.partition, null=form.null
+    )
 
 
 def unread(dump: Dump) -> list[Problem]:
