@@ -1,0 +1,69 @@
+"""The lines of a file, plain or gzipped, with their numbers."""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import IO, cast
+
+from controlplane.logs.dumps.dump import Line
+from controlplane.logs.log import LogNotUsable
+
+LINE_BYTES_MAX = 128 * 1024 * 1024
+"""A longer line is no record: Kafka's are 1 MiB unless it was told otherwise, and six bytes of
+JSON may stand for one. A file without line breaks shall not fill the memory."""
+
+_GZIP = b"\x1f\x8b"
+_UTF8_MARK = b"\xef\xbb\xbf"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+class CutOff(Exception):
+    """A compressed file is damaged or ends early; the lines before this were read."""
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """All lines of a file.
+
+    Raises:
+        LogNotUsable: it cannot be read, is empty, holds UTF-16, or a line that is no line.
+        CutOff: the compression breaks off.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_UTF8_MARK))
+            _check_start(path, start)
+            file.seek(0 if start != _UTF8_MARK else len(start))
+            yield from _numbered(path, file, is_gzip=start.startswith(_GZIP))
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise LogNotUsable(f"{path} cannot be read ({why}): name a file with records") from error
+
+
+def _check_start(path: Path, start: bytes) -> None:
+    if not start:
+        raise LogNotUsable(f"{path} is empty: there are no records in it")
+    if start.startswith(_UTF16_MARKS):
+        raise LogNotUsable(f"{path} is UTF-16 text: convert it, as by `iconv -f UTF-16 -t UTF-8`")
+
+
+def _numbered(path: Path, file: IO[bytes], *, is_gzip: bool) -> Iterator[Line]:
+    if not is_gzip:
+        yield from _lines(path, file)
+        return
+    with closing(gzip.GzipFile(fileobj=file)) as unpacked:
+        try:
+            yield from _lines(path, cast("IO[bytes]", unpacked))
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise CutOff(str(error)) from error
+
+
+def _lines(path: Path, file: IO[bytes]) -> Iterator[Line]:
+    number = 0
+    while text := file.readline(LINE_BYTES_MAX):
+        number += 1
+        whole = text.endswith(b"\n")
+        if not whole and len(text) == LINE_BYTES_MAX:
+            raise LogNotUsable(f"{path} is no text: line {number} does not end")
+        yield Line(number, text[:-1] if whole else text, whole)

@@ -1,0 +1,108 @@
+"""Reading a dump: find out its format, read every line, tell what could not be read."""
+
+from collections.abc import Callable, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import NamedTuple
+
+from controlplane.logs.dumps.console import ConsoleReader
+from controlplane.logs.dumps.dump import Collector, Dump, Problem, Reader
+from controlplane.logs.dumps.fields import TOPIC_NAME
+from controlplane.logs.dumps.histories import HistoriesReader
+from controlplane.logs.dumps.kcat import KcatReader
+from controlplane.logs.dumps.lines import CutOff, read_lines
+from controlplane.logs.log import LogNotUsable
+
+FORMATS: dict[str, Callable[[bytes], bool]] = {
+    reader.format: reader.recognises for reader in (HistoriesReader, KcatReader, ConsoleReader)
+}
+"""Formats by name, each with what tells whether a line looks like it."""
+
+SAMPLE_LINES = 20
+"""So many lines are looked at to find the format: warnings of a tool may stand before it."""
+
+
+class _Options(NamedTuple):
+    path: Path
+    topic: str | None
+    partition: int
+    null: str
+
+
+def read_dump(
+    path: Path,
+    *,
+    format: str | None = None,  # noqa: A002 - what the option is called
+    topic: str | None = None,
+    partition: int = 0,
+    null: str = "null",
+) -> Dump:
+    """Read a whole file of records.
+
+    Args:
+        path: the file; gzip is seen through.
+        format: a name in `FORMATS`; found out from the first lines if not given.
+        topic: the topic of the records, for formats that do not tell (`console`).
+        partition: their partition, where neither format nor columns tell.
+        null: what the console consumer printed for null (its `null.literal`).
+
+    Raises:
+        LogNotUsable: there is no such file, it is empty, of no known format, lacks what must be
+            given by hand, or not one of its lines could be read.
+    """
+    lines = read_lines(path)
+    try:
+        head = list(islice(lines, SAMPLE_LINES))
+    except CutOff as error:
+        raise LogNotUsable(f"{path} is damaged ({error}): compress or copy it again") from error
+    sample = [line.text for line in head if line.text.strip()]
+    options = _Options(path, topic, partition, null)
+    collector = Collector(_reader(format or detect(path, sample), sample, options))
+    try:
+        for line in chain(head, lines):
+            collector.add(line)
+    except CutOff as error:
+        collector.problem(Problem(collector.lines + 1, f"is missing, with all behind it: {error}"))
+    return _not_empty(path, collector.dump())
+
+
+def detect(path: Path, sample: Sequence[bytes]) -> str:
+    """The format whose look the first lines have.
+
+    Raises:
+        LogNotUsable: none has.
+    """
+    for line in sample:
+        for name, recognises in FORMATS.items():
+            if recognises(line):
+                return name
+    raise LogNotUsable(
+        f"{path} has no format that we know (histories, kcat -J, kafka-console-consumer with "
+        f"print.timestamp=true and print.key=true): convert it, or name one of {_NAMES} by --format"
+    )
+
+
+_NAMES = ", ".join(FORMATS)
+
+
+def _reader(name: str, sample: Sequence[bytes], options: _Options) -> Reader:
+    if name not in FORMATS:
+        raise LogNotUsable(f"{name!r} is no format of a dump: there are {_NAMES}")
+    if name == HistoriesReader.format:
+        return HistoriesReader()
+    if name == KcatReader.format:
+        return KcatReader()
+    if not options.topic or not TOPIC_NAME.match(options.topic):
+        raise LogNotUsable(f"{options.path} does not tell its topic: name it with --topic")
+    return ConsoleReader(sample, options.topic, options.partition, options.null)
+
+
+def _not_empty(path: Path, dump: Dump) -> Dump:
+    """The dump, if there is anything in it: an empty log is no answer to a file of garbage."""
+    if dump.problems and not dump.entries:
+        first = dump.problems[0]
+        raise LogNotUsable(
+            f"{path} was read as {dump.format}, but none of its lines is a record: "
+            f"line {first.line} {first.reason}"
+        )
+    return dump
