@@ -33,8 +33,13 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family)
     except OSError as failure:
         raise PortTaken(
-            f"cannot listen on {host}:{port} ({failure.strerror}): choose another with --port"
+            f"cannot listen on {host}:{port} ({_reason(failure)}): choose another with --port"
         ) from None
+
+
+def _reason(failure: OSError) -> str:
+    """Why, without Python's own repetition of the address."""
+    return (failure.strerror or str(failure)).partition(" (")[0]
 
 
 def url_of(listening: socket.socket) -> str:

@@ -1,0 +1,177 @@
+"""`controlplane serve`, run as a user runs it: as a process of its own."""
+
+import asyncio
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from controlplane.cli.serve import serve
+from controlplane.logs.log import Record
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.rest.server import listen
+
+ROOT = Path(__file__).parent.parent.parent
+HISTORIES = ROOT / "tests" / "histories"
+LIFE = str(HISTORIES / "life-3.9.log.jsonl")
+
+
+class Service(NamedTuple):
+    """A service that runs, and what it printed when it was ready."""
+
+    process: asyncio.subprocess.Process
+    lines: Sequence[str]
+
+    @property
+    def url(self) -> str:
+        """Where it serves, as it says."""
+        return self.lines[0].rpartition(" on ")[2]
+
+    async def end(self, how: signal.Signals = signal.SIGINT) -> tuple[int | None, str]:
+        """Ask it to end; answers its exit code and what it wrote to standard error."""
+        self.process.send_signal(how)
+        _, told = await self.process.communicate()
+        return self.process.returncode, told.decode()
+
+
+@asynccontextmanager
+async def running(*arguments: str) -> AsyncIterator[Service]:
+    """`controlplane serve` on a free port, ready to answer."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "controlplane", "serve", "--port", "0", *arguments),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        lines = [(await process.stdout.readline()).decode().rstrip("\n") for _ in range(4)]
+        yield Service(process, lines)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+def urls(line: str) -> list[str]:
+    """The addresses in a curl line, `{a,b}` spelled out as curl does."""
+    match = re.fullmatch(r"  curl -s -w '\\n' '([^']+)'", line)
+    assert match is not None, line
+    stem, *choices = re.split(r"[{}]", match[1])
+    return [stem + choice for choice in choices[0].split(",")] if choices else [stem]
+
+
+async def test_prints_what_works() -> None:
+    """The three lines can be tried, and the last one shows a connector differ by release."""
+    async with running(LIFE) as service, httpx.AsyncClient() as client:
+        assert service.lines[0].startswith(f"{LIFE}: 10 connectors, answered as kip on http://127.")
+        answers = [[await client.get(url) for url in urls(line)] for line in service.lines[1:]]
+        assert [len(group) for group in answers] == [1, 1, 2]
+        assert all(answer.status_code == 200 for group in answers for answer in group)
+        older, newer = answers[2]
+        assert older.json()["connector"] != newer.json()["connector"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+async def test_ends_when_asked(how: signal.Signals) -> None:
+    """Ctrl-C and kill end it with exit code 0; it told of each request in one line."""
+    async with running(LIFE) as service, httpx.AsyncClient() as client:
+        await client.get(f"{service.url}/connectors/nix%0a")
+        code, told = await service.end(how)
+    assert code == 0
+    (line,) = told.splitlines()
+    assert " event=request method=GET target=/connectors/nix%0a status=404 " in line
+
+
+async def test_quiet() -> None:
+    """With `--quiet` requests are not told of."""
+    async with running(LIFE, "--quiet") as service, httpx.AsyncClient() as client:
+        await client.get(service.url)
+        assert await service.end() == (0, "")
+
+
+async def test_dialect_and_plugins() -> None:
+    """The release that is spoken, and the types of connectors, come from options."""
+    options = ("--dialect", "3.4", "--plugins", str(HISTORIES / "catalogue.json"))
+    async with running(LIFE, *options) as service, httpx.AsyncClient() as client:
+        root = await client.get(service.url)
+        info = await client.get(f"{service.url}/connectors/archive")
+    assert root.json()["version"] == "3.4.1"
+    assert info.json()["type"] == "sink"
+
+
+async def test_follows_an_embedded_log(tmp_path: Path) -> None:
+    """What another process (this one) appends is answered a moment later."""
+    path = tmp_path / "connect.db"
+    log = await SqliteLog.open(path)
+    for topic in ("connect-configs", "connect-offsets", "connect-status"):
+        await log.create_topic(topic, 1)
+    async with running(str(path)) as service, httpx.AsyncClient() as client:
+        assert (await client.get(f"{service.url}/connectors")).json() == []
+        value = b'{"properties":{"name":"new"}}'
+        await log.append([Record("connect-configs", 0, 1, b"connector-new", value)])
+        async with asyncio.timeout(30):
+            while (await client.get(f"{service.url}/connectors")).json() != ["new"]:
+                pass  # nobody but the service itself knows when it has read on
+        assert (await service.end())[0] == 0
+    await log.close()
+
+
+async def test_empty_log(tmp_path: Path) -> None:
+    """A log without connectors is served, too, and the lines to try work."""
+    log = await SqliteLog.open(tmp_path / "connect.db")
+    await log.create_topic("connect-configs", 1)
+    await log.close()
+    async with running(str(tmp_path / "connect.db")) as service, httpx.AsyncClient() as client:
+        assert ": 0 connectors, answered as kip on " in service.lines[0]
+        for line in service.lines[1:]:
+            assert (await client.get(urls(line)[0])).status_code == 200
+
+
+def _refused(*arguments: str) -> str:
+    """Run it in this process, where it must fail before it serves; answers what it says."""
+    result = CliRunner().invoke(serve, list(arguments))
+    assert result.exit_code == 2, result.output
+    return result.stderr.removeprefix("Error: ").rstrip()
+
+
+def test_port_in_use() -> None:
+    """A port that is taken is one sentence."""
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        said = _refused(LIFE, "--port", str(port))
+    assert said == (
+        f"cannot listen on 127.0.0.1:{port} (Address already in use): choose another with --port"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["nix.db"], "nix.db does not exist"),
+        ([str(HISTORIES)], "is a directory"),
+        (["kafka://127.0.0.1:1"], "no broker"),
+        ([LIFE, "--dialect", "9.x"], "unknown release '9.x'"),
+        ([LIFE, "--config-topic", "nix"], "there is no topic nix"),
+    ],
+)
+async def test_bad_input(arguments: Sequence[str], says: str) -> None:
+    """What cannot be served is told in one sentence, with exit code 2."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "controlplane", "serve", "--port", "0", *arguments),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, told = await process.communicate()
+    assert (process.returncode, out) == (2, b"")
+    assert told.startswith(b"Error: ")
+    assert says in told.decode()
+    assert len(told.splitlines()) == 1

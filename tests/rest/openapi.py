@@ -1,0 +1,67 @@
+"""Answers judged by an OpenAPI description: as much of JSON Schema as Connect's own uses."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Schema = Mapping[str, Any]
+
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+class Description:
+    """One release's description."""
+
+    def __init__(self, path: Path) -> None:
+        whole = yaml.safe_load(path.read_text())
+        self._paths: Mapping[str, Any] = whole["paths"]
+        self._schemas: Mapping[str, Schema] = whole["components"]["schemas"]
+
+    def has(self, template: str) -> bool:
+        """Whether the release has such an endpoint for reading."""
+        return "get" in self._paths.get(template, {})
+
+    def faults(self, template: str, answer: Any) -> list[str]:
+        """What is wrong with the answer of an endpoint, each with its place."""
+        content = self._paths[template]["get"]["responses"]["default"]["content"]
+        return list(self._faults(answer, content["application/json"].get("schema", {}), "$"))
+
+    def _faults(self, value: Any, schema: Schema, place: str) -> Iterator[str]:
+        if "$ref" in schema:
+            schema = self._schemas[schema["$ref"].rpartition("/")[2]]
+        kind = schema.get("type")
+        if kind is None or _is_anything(schema):
+            return
+        if not isinstance(value, _KINDS[kind]) or (kind == "integer" and value is True):
+            yield f"{place} is no {kind}: {value!r}"
+        elif value not in schema.get("enum", [value]):
+            yield f"{place} is none of {schema['enum']}: {value!r}"
+        elif isinstance(value, list):
+            for index, element in enumerate(value):
+                yield from self._faults(element, schema["items"], f"{place}[{index}]")
+        elif isinstance(value, dict):
+            yield from self._faults_of_object(value, schema, place)
+
+    def _faults_of_object(
+        self, value: Mapping[str, Any], schema: Schema, place: str
+    ) -> Iterator[str]:
+        """Stricter than JSON Schema: a member that is not described is a fault."""
+        known, rest = schema.get("properties", {}), schema.get("additionalProperties")
+        for name, member in value.items():
+            if name not in known and rest is None:
+                yield f"{place} has an unknown member {name}"
+            else:
+                yield from self._faults(member, known.get(name, rest), f"{place}.{name}")
+
+
+def _is_anything(schema: Schema) -> bool:
+    """Java's `Object` is described as an object that has nothing."""
+    return dict(schema) == {"type": "object"}

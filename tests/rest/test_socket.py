@@ -1,0 +1,134 @@
+"""The service on a real socket: what clients send byte for byte, and how it ends."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from controlplane.core.profiles import Profile
+from controlplane.rest.app import App
+from controlplane.rest.server import PortTaken, listen, serving, url_of
+from tests.rest.serving import following
+
+UGLY = b"gr%C3%B6%C3%9Fe%2F%C3%BCml%C3%A4ut%20%F0%9F%98%80%20%25%3B%2B"
+
+
+@pytest.fixture
+async def address() -> AsyncIterator[tuple[str, int]]:
+    """Where a history is served as 3.9."""
+    listening = listen("127.0.0.1", 0)
+    address = listening.getsockname()
+    async with (
+        following("life-3.9") as follower,
+        serving(App(follower, dialect=Profile.of("3.9")), listening),
+    ):
+        yield address
+
+
+async def ask(address: tuple[str, int], request: bytes) -> tuple[bytes, dict[bytes, bytes], bytes]:
+    """Send bytes, read the answer to its end: status line, headers, body."""
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(request)
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    await writer.wait_closed()
+    status, *lines = head.split(b"\r\n")
+    return status, dict(line.lower().split(b": ", 1) for line in lines), body
+
+
+def get(target: bytes, *headers: bytes, method: bytes = b"GET") -> bytes:
+    """A request after which the server closes."""
+    lines = [method + b" " + target + b" HTTP/1.1", b"Host: x", b"Connection: close", *headers]
+    return b"\r\n".join([*lines, b"", b""])
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        b"/connectors/" + UGLY + b"/config",
+        b"/connectors/" + UGLY + b"/config/",
+        b"/connectors;v=1/" + UGLY + b";v=2/config;v=3?x=y",
+        b"http://anywhere:1/connectors/" + UGLY + b"/config",
+    ],
+)
+async def test_raw_targets(address: tuple[str, int], target: bytes) -> None:
+    """The path is taken as it was sent."""
+    status, headers, body = await ask(address, get(target))
+    assert status == b"HTTP/1.1 200 OK"
+    assert headers[b"content-type"] == b"application/json"
+    assert rb'"name":"gr\u00f6' in body or '"name":"größe'.encode() in body
+
+
+async def test_headers(address: tuple[str, int]) -> None:
+    """An error outside of the endpoints has no type; the server tells who it is, once."""
+    status, headers, body = await ask(address, get(b"/nix"))
+    assert status == b"HTTP/1.1 404 Not Found"
+    assert body == b'{"error_code":404,"message":"HTTP 404 Not Found"}'
+    assert set(headers) == {b"date", b"server", b"content-length", b"connection"}
+    assert headers[b"server"] == b"controlplane"
+
+
+async def test_head(address: tuple[str, int]) -> None:
+    """HEAD has a length and no body."""
+    _, headers, body = await ask(address, get(b"/connectors", method=b"HEAD"))
+    assert int(headers[b"content-length"]) > 0
+    assert body == b""
+
+
+async def test_body_is_not_waited_for(address: tuple[str, int]) -> None:
+    """A read request with a body is answered without reading it."""
+    extra = (b"Content-Type: application/json", b"Content-Length: 1000000")
+    status, _, _ = await ask(address, get(b"/connectors", *extra))
+    assert status == b"HTTP/1.1 200 OK"
+
+
+async def test_upgrades_are_ignored(address: tuple[str, int]) -> None:
+    """Whoever asks for a websocket gets the plain answer."""
+    upgrade = get(b"/connectors", b"Upgrade: websocket").replace(b"close", b"close, Upgrade")
+    status, _, _ = await ask(address, upgrade)
+    assert status == b"HTTP/1.1 200 OK"
+
+
+async def test_ends_with_idle_connections() -> None:
+    """Ending does not wait for clients that keep their connection."""
+    listening = listen("127.0.0.1", 0)
+    async with following("life-3.9") as follower:
+        async with serving(App(follower, dialect=Profile.of("3.9")), listening):
+            reader, writer = await asyncio.open_connection(*listening.getsockname())
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await reader.readline()) == b"HTTP/1.1 200 OK\r\n"
+        await reader.read()
+        assert reader.at_eof()
+        writer.close()
+        await writer.wait_closed()
+
+
+def test_port_taken() -> None:
+    """A port that is in use is told in one sentence."""
+    with listen("127.0.0.1", 0) as taken, pytest.raises(PortTaken) as told:
+        listen("127.0.0.1", taken.getsockname()[1])
+    assert str(told.value).startswith("cannot listen on 127.0.0.1:")
+    assert str(told.value).endswith("(Address already in use): choose another with --port")
+
+
+def test_unknown_host() -> None:
+    """An address that is none is told, too."""
+    with pytest.raises(PortTaken, match=r"cannot listen on 256\.0\.0\.1:0"):
+        listen("256.0.0.1", 0)
+
+
+@pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])
+def test_url(host: str, shown: str) -> None:
+    """The address that people are told can be asked; one of IPv6 stands in brackets."""
+    if host == "::1" and not _has_ipv6():
+        host, shown = "localhost", "127.0.0.1"  # a container without IPv6
+    with listen(host, 0) as listening:
+        assert url_of(listening) == f"http://{shown}:{listening.getsockname()[1]}"
+
+
+def _has_ipv6() -> bool:
+    try:
+        listen("::1", 0).close()
+    except PortTaken:
+        return False
+    return True
