@@ -77,7 +77,8 @@ def frozen(value: Any) -> tuple[Any, ...]:
             flat += (list, len(item))
             waiting += item
         else:
-            flat += (type(item), item)
+            # As text, -0.0 is not 0.0; Java's Double#equals agrees.
+            flat += (type(item), str(item) if isinstance(item, float) else item)
     return tuple(flat)
 
 
