@@ -6,15 +6,16 @@ from typing import Any
 
 import msgspec
 
+from controlplane.asof import cut_at, ends_now
 from controlplane.cli.options import Reading
 from controlplane.cli.printing import note, safe
 from controlplane.cli.progress import Watched
 from controlplane.core.entry import Entry, Position
 from controlplane.core.evolve import Fold
-from controlplane.core.order import entries_of
+from controlplane.core.order import UnknownMoment, ends_at, entries_of
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
-from controlplane.loading import Ends, load, moment, own_topics, read_topics
+from controlplane.loading import Ends, load, read_topics
 from controlplane.logs.log import OFFSET_LIMIT, ReadableLog
 from controlplane.logs.opening import open_log
 
@@ -97,7 +98,7 @@ async def opened(
     found = await open_log(where, reading.opening(exactly_once=exactly_once))
     log, topics = Watched(found.log, where), reading.topics
     try:
-        stop = await moment(log, as_of, topics) if as_of else await _now(log, topics)
+        stop = dict(sorted((await _cut(log, as_of, topics)).items()))
         problems = found.problems
         _tell(where, problems)
         yield Source(where, log, topics, exactly_once, stop, problems)
@@ -122,12 +123,29 @@ async def read_all(where: str, reading: Reading) -> list[Entry]:
         await log.close()
 
 
-async def _now(log: ReadableLog, topics: Topics) -> Ends:
-    """The end of every topic that a worker reads, those of single connectors included."""
-    ends = await log.ends(await read_topics(log, topics))
-    stop = {topics.config: ends[topics.config]}
-    fold = await load(log, Profile.of("kip"), topics=topics, stop=stop)
-    return {**ends, **await log.ends(await own_topics(log, fold))}
+async def _cut(log: ReadableLog, as_of: str | None, topics: Topics) -> Ends:
+    """Up to where everything that a worker reads is read."""
+    now = await ends_now(log, topics)
+    if as_of is None:
+        return now
+    cut = await cut_at(log, as_of, topics, now)
+    if as_of.lstrip().startswith("{"):
+        asked = ends_at((), as_of, topics)
+        _check_within(asked, await log.ends(asked))
+    return cut
+
+
+def _check_within(asked: Ends, ends: Ends) -> None:
+    """Raise `UnknownMoment` for a vector that goes beyond the log: perhaps it is of another."""
+    for topic, wanted in asked.items():
+        limits = [*ends[topic]]
+        reached = len(wanted) <= len(limits) and all(
+            0 <= end <= limit for end, limit in zip(wanted, limits, strict=False)
+        )
+        if not reached:
+            raise UnknownMoment(
+                f"the log does not reach to {[*wanted]} in {topic}: it ends at {limits}"
+            )
 
 
 def _tell(where: str, problems: Sequence[str]) -> None:

@@ -83,13 +83,16 @@ def check_whole(where: str, dump: Dump) -> None:
 
     What a part of a log folds to looks like an answer and may be none.
     """
+    promised, there = dump.about.get("records"), len(dump.entries)
     lost = unread(dump)
+    if isinstance(promised, int) and promised > there and not lost:
+        raise LogNotUsable(f"{where} is cut off, {there} of {promised} records are there: {_ANEW}")
     if lost:
         more = f" (and {len(lost) - 1} more lines)" if len(lost) > 1 else ""
-        raise LogNotUsable(
-            f"{where} cannot be read whole, {shown(lost[0])}{more}: get the file anew, "
-            "or take the rest of it with `controlplane import --partial`"
-        )
+        raise LogNotUsable(f"{where} cannot be read whole, {shown(lost[0])}{more}: {_ANEW}")
+
+
+_ANEW = "get the file anew, or take what is there with `controlplane import --partial`"
 
 
 def shown(problem: Problem) -> str:

@@ -26,7 +26,10 @@ from controlplane.cli.options import (
 )
 from controlplane.cli.sources import Source, opened
 from controlplane.core.plugins import Plugins
-from controlplane.core.profiles import Profile
+from controlplane.core.profiles import KIP, Profile
+
+TWO = 2
+"""The fewest releases that can be compared."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -102,7 +105,9 @@ def inspect(log: str, reading: Reading, **options: Any) -> None:
     view = _view(asked)
     if asked.compare and asked.profile:
         raise click.UsageError("--compare names the releases: leave out --profile")
-    names = asked.compare.split(",") if asked.compare else [asked.profile or "kip"]
+    names = asked.compare.split(",") if asked.compare else [asked.profile or KIP]
+    if asked.compare and len(names) < TWO:
+        raise click.UsageError("--compare needs at least two releases, as in 3.4,3.9")
     plugins = read_plugins(asked.plugins) if asked.plugins else None
     question = Question(asked, tuple(read_profile(name) for name in names), plugins)
     asyncio.run(_answer(log, reading, question, view))
