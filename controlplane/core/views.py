@@ -4,13 +4,14 @@ What is shown is what the state's own worker would show: `state.profile` decides
 follow Connect's REST entities; how they are spelled on the wire is `rest/reads.py`'s business.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
 import msgspec
 
 from controlplane.core.codec.offsets import (
+    Identity,
     decode_offset,
     decode_partition,
     encode_partition,
@@ -156,20 +157,33 @@ def source_offsets(state: ClusterState, name: str) -> list[OffsetView]:
     return [view for view in views if view is not None]
 
 
-def _partitions(
-    state: ClusterState, topics: list[OffsetState], name: str
-) -> Iterator[tuple[SourcePartition, bytes | None]]:
-    """The partitions listed in any of the topics, once each, with the raw key first met."""
-    seen = set()
+_Listed = tuple[SourcePartition, bytes]
+
+
+def _partitions(state: ClusterState, topics: list[OffsetState], name: str) -> Iterable[_Listed]:
+    """The partitions listed in any of the topics, once each, with a raw key from the first."""
+    listed: dict[Identity, _Listed] = {}
     for topic in topics:
+        found: dict[Identity, _Listed] = {}
         for key in topic.values:
             subject = decode_partition(key, state.profile)
-            if isinstance(subject, Invalid) or subject.connector != name:
+            if key is None or isinstance(subject, Invalid) or subject.connector != name:
                 continue
             known = identity(subject)
-            if known not in seen and known not in topic.hidden:
-                seen.add(known)
-                yield subject, key
+            if known not in listed and known not in topic.hidden:
+                present = subject, key
+                found[known] = _preferred(found[known], present) if known in found else present
+        listed |= found
+    return listed.values()
+
+
+def _preferred(one: _Listed, other: _Listed) -> _Listed:
+    """Of two keys that say the same, the one that a worker would write, else the lesser.
+
+    Which of them came first no snapshot tells: it depends on how the log was loaded.
+    """
+    written = encode_partition(one[0].connector, one[0].partition)
+    return min(one, other, key=lambda listed: (listed[1] != written, listed[1]))
 
 
 def _offset(

@@ -36,11 +36,17 @@ def table(header: Row | None, rows: Sequence[Row]) -> list[str]:
     if not rows:
         return [NONE]
     shown = ([header] if header else []) + list(rows)
-    lines = aligned([(row.label, *row.cells) for row in shown], _LABEL_WIDTH)
+    lines = aligned([(_label(row), *row.cells) for row in shown], _LABEL_WIDTH)
     return [
         line + (f"   <-- via {row.via}" if row.via else "")
         for row, line in zip(shown, lines, strict=True)
     ]
+
+
+def _label(row: Row) -> str:
+    """The label as it can stand at the start of a line: something, and no comment."""
+    label = row.label or NOTHING
+    return rf"\x23{label[1:]}" if label.startswith("#") else label
 
 
 def aligned(rows: Sequence[Sequence[str]], *least: int) -> list[str]:

@@ -1,0 +1,25 @@
+"""Playing scenarios that are given as text."""
+
+import asyncio
+
+from controlplane.scenario.folds import Folds
+from controlplane.scenario.parse import Scenario, parse
+from controlplane.scenario.run import Played, play, report
+
+NAME = "x.scenario"
+
+
+def played(text: str, folds: Folds | None = None) -> tuple[Scenario, list[Played]]:
+    """A scenario and what its steps printed."""
+    scenario = parse(text, NAME)
+    return scenario, asyncio.run(play(scenario, folds))
+
+
+def printed(text: str) -> list[str]:
+    """What the last step of a scenario prints."""
+    return list(played(text)[1][-1].printed)
+
+
+def reported(text: str, folds: Folds | None = None) -> str:
+    """What differs, as people are shown it."""
+    return report(*played(text, folds))

@@ -1,0 +1,44 @@
+"""Bytes and their text: nothing is lost, nothing is hidden, nothing breaks a line."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.scenario.notation import bytes_of, key_text_of, text_of
+
+SHOWN = [
+    (None, "∅"),
+    (b"", "(empty)"),
+    (b"null", "null"),
+    ("∅".encode(), r"\xE2\x88\x85"),
+    (b"(empty)", r"\x28empty)"),
+    (b'{"a":"\\u0007 \\\\"}', r'{"a":"\u0007 \\"}'),
+    (b"\xff\x00", r"\xFF\x00"),
+    (rb"\x41", r"\x5Cx41"),
+    (rb"\y", r"\y"),
+    (b" a ", r"\x20a\x20"),
+    ("é😀".encode(), "é😀"),
+    ("\u202e\u2028".encode(), r"\xE2\x80\xAE\xE2\x80\xA8"),
+]
+
+
+@pytest.mark.parametrize(("raw", "text"), SHOWN)
+def test_signs(raw: bytes | None, text: str) -> None:
+    """Each sign, and what would be taken for one."""
+    assert text_of(raw) == text
+    assert bytes_of(text) == raw
+
+
+def test_two_spaces_end_a_key() -> None:
+    """So no key shows two of them in a row; a value may."""
+    assert key_text_of(b"a   b") == r"a \x20\x20b"
+    assert text_of(b"a   b") == "a   b"
+
+
+@given(st.none() | st.binary() | st.text("\\x0aF ∅(empty)#\u202e\r\n\x85").map(str.encode))
+def test_text_and_back(raw: bytes | None) -> None:
+    """Whatever is shown reads as the bytes that it stands for, on one line that is not blank."""
+    for text in (text_of(raw), key_text_of(raw)):
+        assert bytes_of(text) == raw
+        assert len(text.splitlines()) == 1
+        assert text == text.strip() != ""
