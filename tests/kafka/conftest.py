@@ -1,7 +1,10 @@
 """Brokers shared by all tests, each test with topics of its own."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from itertools import count
+from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -17,17 +20,23 @@ SECURE = ("SASL_PLAINTEXT", "SSL", "SASL_SSL")
 _numbers = count()
 
 
+@asynccontextmanager
+async def up(release: str, directory: Path, **options: Any) -> AsyncIterator[Broker]:
+    """A broker that is up inside; the test is skipped where its jars cannot be had."""
+    try:
+        broker = Broker(release, directory, **options)
+    except JarsUnavailable as missing:
+        pytest.skip(str(missing))
+    async with broker:
+        yield broker
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session", params=RELEASES)
 async def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Broker]:
     """A broker with every kind of listener, for all tests of one release. Do not stop it."""
-    directory = tmp_path_factory.mktemp("kafka")
-    try:
-        shared = Broker(request.param, directory, listeners=SECURE)
-    except JarsUnavailable as missing:
-        pytest.skip(str(missing))
-    async with shared:
+    async with up(request.param, tmp_path_factory.mktemp("kafka"), listeners=SECURE) as shared:
         yield shared
 
 

@@ -47,6 +47,11 @@ BROKER: Settings = {
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+SASL = {
+    "SASL_PLAINTEXT": ("PLAIN", *SCRAM_MECHANISMS),
+    "SASL_SSL": ("PLAIN", "SCRAM-SHA-256"),
+}
+"""What each listener offers: not the same, so that something can be missing."""
 
 
 class Broker:
@@ -153,7 +158,6 @@ class Broker:
     def _security(self) -> dict[str, object]:
         users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
         settings: dict[str, object] = {
-            "sasl.enabled.mechanisms": ",".join(("PLAIN", *SCRAM_MECHANISMS)),
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": self.certificates.identity("broker"),
             "ssl.truststore.type": "PEM",
@@ -162,13 +166,21 @@ class Broker:
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS;User:alice;User:CN=alice",
         }
-        for protocol in self.ports:
-            if protocol.startswith("SASL"):
-                listener = f"listener.name.{protocol.lower()}"
-                settings[f"{listener}.plain.sasl.jaas.config"] = f"{_PLAIN} {users};"
-                for mechanism in SCRAM_MECHANISMS:
-                    settings[f"{listener}.{mechanism.lower()}.sasl.jaas.config"] = _SCRAM
+        for protocol in SASL.keys() & self.ports.keys():
+            settings |= _sasl(protocol, users)
         return settings
+
+
+def _sasl(protocol: str, users: str) -> dict[str, object]:
+    """What a listener offers, and whom it lets in."""
+    listener = f"listener.name.{protocol.lower()}"
+    settings: dict[str, object] = {
+        f"{listener}.{mechanism.lower()}.sasl.jaas.config": _SCRAM for mechanism in SASL[protocol]
+    }
+    return settings | {
+        f"{listener}.sasl.enabled.mechanisms": ",".join(SASL[protocol]),
+        f"{listener}.plain.sasl.jaas.config": f"{_PLAIN} {users};",
+    }
 
 
 WORKER: Settings = {

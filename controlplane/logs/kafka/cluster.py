@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from aiokafka.conn import AIOKafkaConnection, create_conn
+from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaError
 
 from controlplane.logs.kafka import wire
@@ -21,6 +21,7 @@ logging.getLogger("aiokafka").addHandler(logging.NullHandler())
 CLIENT_ID = "controlplane"
 DEFAULT_PORT = 9092
 
+_CLOSED = "this reader is closed: open another"
 _UNKNOWN_TOPIC, _NO_LEADER = 3, 5
 _FAILURES = (KafkaError, OSError, TimeoutError, NotImplementedError, ValueError)
 """What aiokafka raises where a connection, a log-in or an answer fails."""
@@ -66,6 +67,7 @@ class Cluster:
         self._connections: dict[Address, AIOKafkaConnection] = {}
         self._opening: dict[Address, asyncio.Lock] = {}
         self._brokers: dict[int, Address] = {}
+        self._closing: list[asyncio.Future[None]] = []
         self._closed = False
 
     @property
@@ -117,10 +119,9 @@ class Cluster:
     async def close(self) -> None:
         """Close every connection; nothing can be asked any more."""
         self._closed = True
-        closing = [connection.close() for connection in self._connections.values()]
-        self._connections.clear()
-        if closing:
-            await asyncio.wait(closing, timeout=self._limits.connect_timeout_ms / 1000)
+        for address in [*self._connections]:
+            self._forget(address)
+        await self._all_closed(self._closing)
 
     async def _send(self, address: Address, request: Any) -> Any:
         """The answer of one broker. A connection that was idle may have been dropped: try anew."""
@@ -138,12 +139,14 @@ class Cluster:
             return await connection.send(request)
         except _FAILURES as failure:
             self._forget(address)
+            if self._closed:
+                raise LogUnavailable(_CLOSED) from failure
             raise connection_error(_shown(address), failure) from failure
 
     async def _connection(self, address: Address) -> AIOKafkaConnection:
         async with self._opening.setdefault(address, asyncio.Lock()):
             if self._closed:
-                raise LogNotUsable("this reader of a cluster is closed: open another")
+                raise LogUnavailable(_CLOSED)
             connection = self._connections.get(address)
             if connection is None or not connection.connected():
                 self._connections.pop(address, None)
@@ -151,20 +154,34 @@ class Cluster:
             return connection
 
     async def _open(self, address: Address) -> AIOKafkaConnection:
-        async with asyncio.timeout(self._limits.connect_timeout_ms / 1000):
-            return await create_conn(
-                *address,
-                client_id=CLIENT_ID,
-                request_timeout_ms=self._limits.request_timeout_ms,
-                security_protocol=self._security.protocol,
-                ssl_context=self._tls,
-                **_login(self._security),
-            )
+        connection = AIOKafkaConnection(
+            *address,
+            client_id=CLIENT_ID,
+            request_timeout_ms=self._limits.request_timeout_ms,
+            security_protocol=self._security.protocol,
+            ssl_context=self._tls,
+            **_login(self._security),
+        )
+        try:
+            async with asyncio.timeout(self._limits.connect_timeout_ms / 1000):
+                await connection.connect()
+        except _FAILURES as failure:
+            # Other errors of the system mean that there is no socket yet, and none to wait for.
+            if not isinstance(failure, OSError) or isinstance(failure, TimeoutError):
+                await self._all_closed([connection.close()])
+            raise
+        return connection
 
     def _forget(self, address: Address) -> None:
         connection = self._connections.pop(address, None)
         if connection is not None:
-            connection.close()
+            self._closing = [future for future in self._closing if not future.done()]
+            self._closing.append(connection.close())
+
+    async def _all_closed(self, closing: "list[asyncio.Future[None]]") -> None:
+        """Sockets are closed a moment after they are told to: wait for it, but not for long."""
+        if closing:
+            await asyncio.wait([*closing], timeout=self._limits.close_timeout_ms / 1000)
 
 
 def _shown(address: Address) -> str:

@@ -9,6 +9,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     connect_timeout_ms: int = 10_000
     """A broker that has not let us in by then is counted as down."""
 
+    close_timeout_ms: int = 1_000
+    """Closing a connection says goodbye; whoever does not answer by then is left."""
+
     request_timeout_ms: int = 30_000
     """An answer later than this is none: above `fetch_wait_ms` and a broker's usual throttling."""
 

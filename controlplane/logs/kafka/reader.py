@@ -1,7 +1,9 @@
 """Reading the topics of a live cluster that belongs to somebody else."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
+from typing import TypeVar
 
 from controlplane.core.entry import Batch
 from controlplane.logs.kafka import wire
@@ -11,8 +13,10 @@ from controlplane.logs.kafka.fetching import Fetching
 from controlplane.logs.kafka.limits import Limits
 from controlplane.logs.kafka.retry import Retry
 from controlplane.logs.kafka.wire import Isolation, Partition
-from controlplane.logs.log import Ends, LogError
+from controlplane.logs.log import Ends, LogError, LogNotUsable
 from controlplane.security import KafkaSecurity
+
+Answer = TypeVar("Answer")
 
 COMPACT_ONLY = "compact"
 """The only `cleanup.policy` with which a worker of 2.6 or later starts (KAFKA-9916)."""
@@ -69,7 +73,7 @@ class KafkaReader:
         return next((trouble for trouble in troubles if trouble is not None), None)
 
     async def topics(self) -> Mapping[str, int]:
-        """Every topic that we may see, with its number of partitions."""
+        """Every topic that we may see, but those of the broker itself, with its partitions."""
         layout = await self._cluster.layout(None)
         return {topic: len(leaders) for topic, leaders in layout.leaders.items()}
 
@@ -85,7 +89,7 @@ class KafkaReader:
         self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
     ) -> AsyncGenerator[Batch, None]:
         """All batches from `start` to `stop`, which counts as the end if it lies behind it."""
-        topics = list(topics)
+        topics = list(dict.fromkeys(topics))
         given = _flat(stop or {})
         stops = {
             at: min(end, given.get(at, end)) for at, end in _flat(await self.ends(topics)).items()
@@ -100,7 +104,7 @@ class KafkaReader:
 
     async def tail(self, topics: Iterable[str], start: Ends) -> AsyncGenerator[Batch, None]:
         """Batches from `start` on, without end; outages are waited out (see `interruption`)."""
-        positions = await self._positions(list(topics), start)
+        positions = await self._positions(list(dict.fromkeys(topics)), start)
         fetching = Fetching(positions, None, self._isolation, self._limits)
         async with aclosing(self._stream(fetching, None)) as batches:
             async for batch in batches:
@@ -112,20 +116,24 @@ class KafkaReader:
         A policy that this user may not see is passed over, as a worker does.
         """
         wanted = list(topics)
+        return await self._when_led(lambda: self._check(wanted))
+
+    async def _check(self, wanted: list[str]) -> list[str]:
         layout = await self._cluster.layout(wanted)
-        there = [topic for topic in wanted if topic in layout.leaders]
-        found = wire.configs(await self._cluster.ask(wire.configs_request(there, "cleanup.policy")))
-        problems = [str(topic_error(topic, code)) for topic, code in layout.errors.items()]
-        return problems + [
+        missing = [topic_error(topic, code) for topic, code in layout.errors.items()]
+        for trouble in missing:
+            if isinstance(trouble, NoLeader):
+                raise trouble
+        request = wire.configs_request(layout.leaders, "cleanup.policy")
+        return [str(trouble) for trouble in missing] + [
             f"topic {topic} has cleanup.policy={policy}: a worker wants {COMPACT_ONLY} alone"
-            for topic, policy in found
+            for topic, policy in wire.configs(await self._cluster.ask(request))
             if policy not in {None, COMPACT_ONLY}
         ]
 
     async def close(self) -> None:
         """Close every connection; reads and tails under way end with `LogUnavailable`."""
-        for cluster in (self._cluster, *self._streams):
-            await cluster.close()
+        await asyncio.gather(*(cluster.close() for cluster in (self._cluster, *self._streams)))
 
     async def _stream(
         self, fetching: Fetching, patience_ms: int | None
@@ -148,8 +156,8 @@ class KafkaReader:
                 else:
                     return
         finally:
-            del self._streams[cluster]
             await cluster.close()
+            self._streams.pop(cluster)
 
     async def _passes(
         self, topics: list[str], stops: Mapping[Partition, int]
@@ -167,7 +175,9 @@ class KafkaReader:
         end = _flat(await self._offsets(topics, wire.LATEST, "read_uncommitted"))
         given = {at: offset for at, offset in _flat(start).items() if at[0] in topics}
         for at, offset in given.items():
-            if offset > end.get(at, -1):
+            if at not in end:
+                raise LogNotUsable(f"topic {at[0]} has fewer partitions than offsets are given for")
+            if offset > end[at]:
                 raise topic_error(at[0], OFFSET_OUT_OF_RANGE)
         return {at: max(offset, given.get(at, offset)) for at, offset in first.items()}
 
@@ -176,10 +186,14 @@ class KafkaReader:
     ) -> dict[str, list[int]]:
         """The offset of each partition at a timestamp, asked of its leader."""
         wanted = list(topics)
+        return await self._when_led(lambda: self._offsets_now(wanted, timestamp, isolation))
+
+    async def _when_led(self, question: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The answer to a question; asked again for a while where a partition has no leader."""
         retry = Retry(self._limits, self._limits.leader_patience_ms)
         while True:
             try:
-                return await self._offsets_now(wanted, timestamp, isolation)
+                return await question()
             except NoLeader as failure:
                 await retry.after(failure, progress=0)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import aiokafka.protocol.fetch as _fetch
+from aiokafka.errors import IncompatibleBrokerVersion
 from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
@@ -33,7 +34,8 @@ class Layout(NamedTuple):
 
     brokers: Mapping[int, tuple[str, int]]
     leaders: Mapping[str, Mapping[int, int]]
-    """By topic, by partition: a broker's id, -1 if there is no leader now."""
+    """By topic, by partition: a broker's id, -1 if there is no leader now. Topics that a broker
+    keeps for itself are left out."""
     errors: Mapping[str, int]
     """Error codes of topics that cannot be described."""
 
@@ -46,13 +48,13 @@ class Layout(NamedTuple):
         return brokers
 
 
-class _MetadataRequest(MetadataRequest):  # type: ignore[misc]
-    """Names topics only where the broker can be told not to create them; else asks for all."""
+class _MetadataRequest(MetadataRequest):  # type: ignore[misc]  # aiokafka has no types
+    """A request that makes no topic, which brokers before 0.11 cannot be told."""
 
     def build(self, request_struct_class: Any) -> Any:
-        if request_struct_class.API_VERSION >= 4:
-            return request_struct_class(self._topics, False)
-        return request_struct_class(None if request_struct_class.API_VERSION else [])
+        if request_struct_class.API_VERSION < 4:
+            raise IncompatibleBrokerVersion("creates topics by being asked for them")
+        return request_struct_class(self._topics, False)
 
 
 def metadata_request(topics: Iterable[str] | None) -> MetadataRequest:
@@ -62,12 +64,14 @@ def metadata_request(topics: Iterable[str] | None) -> MetadataRequest:
 
 def layout(response: Any) -> Layout:
     """A metadata answer as a `Layout`."""
-    topics = [(entry[0], entry[1], entry[-1]) for entry in response.topics]
-    return Layout(
-        {broker[0]: (broker[1], broker[2]) for broker in response.brokers},
-        {name: {p[1]: p[2] for p in partitions} for code, name, partitions in topics if not code},
-        {name: code for code, name, _ in topics if code},
-    )
+    leaders: dict[str, dict[int, int]] = {}
+    errors: dict[str, int] = {}
+    for code, topic, internal, partitions in response.topics:
+        if code:
+            errors[topic] = code
+        elif not internal:
+            leaders[topic] = {number: leader for _, number, leader, *_ in partitions}
+    return Layout({id_: (host, port) for id_, host, port, _ in response.brokers}, leaders, errors)
 
 
 def _by_topic(values: Mapping[Partition, Any]) -> list[tuple[str, list[tuple[Any, ...]]]]:

@@ -1,0 +1,189 @@
+"""Security, and everything that can be wrong with a cluster: one clear sentence each."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from controlplane.logs.kafka.limits import Limits
+from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.log import LogError, LogNotUsable
+from controlplane.security import KafkaSecurity, Sasl, Secret, Tls
+from controlplane.settings import SettingsError
+from tests.kafka.process import free_ports
+from tests.kafka.real import SASL, USERS, Broker
+from tests.kafka.writing import found, reading, writer
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+NewTopic = Callable[..., Awaitable[str]]
+
+QUICK = Limits(connect_timeout_ms=2_000, request_timeout_ms=2_000)
+
+
+def login(name: str = "alice", mechanism: str = "PLAIN", password: str | None = None) -> Sasl:
+    """A user of the shared broker, with the right password unless another is given."""
+    return Sasl(mechanism, name, Secret(password or USERS[name]))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "mechanism"),
+    [(protocol, mechanism) for protocol, offered in SASL.items() for mechanism in offered],
+)
+async def test_logging_in(broker: Broker, topic: str, protocol: str, mechanism: str) -> None:
+    """Every mechanism, with and without TLS, reads and tails."""
+    tls = Tls(trusted=broker.certificates.authority) if protocol == "SASL_SSL" else None
+    security = KafkaSecurity(sasl=login(mechanism=mechanism), tls=tls)
+    assert security.protocol == protocol
+    async with writer(broker) as out:
+        await out.put(topic, 0, b"k", b"v")
+    async with reading(broker.address(protocol), security=security) as reader:
+        assert await found(reader, [topic]) == out.written
+        batch = await anext(reader.tail([topic], {topic: [0, 0, 0]}))
+        assert list(batch.entries()) == out.written
+
+
+async def test_certificates_as_text(broker: Broker, topic: str) -> None:
+    """What Kafka takes inline is taken inline."""
+    tls = Tls(trusted=broker.certificates.authority.read_text())
+    async with reading(broker.address("SSL"), security=KafkaSecurity(tls=tls)) as reader:
+        assert await reader.ends([topic]) == {topic: [0, 0, 0]}
+
+
+@pytest.mark.parametrize("password", [None, "key-secret"])
+@pytest.mark.parametrize("inline", [True, False])
+async def test_showing_a_certificate(
+    broker: Broker, topic: str, password: str | None, inline: bool
+) -> None:
+    """A key and certificate are shown where a broker asks for them."""
+    file = broker.certificates.identity("alice", password)
+    tls = Tls(
+        trusted=broker.certificates.authority,
+        identity=Secret(file.read_text()) if inline else file,
+        identity_password=Secret(password) if password else None,
+    )
+    async with reading(broker.address("SSL"), security=KafkaSecurity(tls=tls)) as reader:
+        assert await reader.ends([topic]) == {topic: [0, 0, 0]}
+
+
+async def test_a_key_that_cannot_be_opened(broker: Broker) -> None:
+    """A wrong password of a key is a wrong setting; the message does not repeat it."""
+    file = broker.certificates.identity("carol", "key-secret")
+    tls = Tls(trusted=file, identity=file, identity_password=Secret("other-secret"))
+    with pytest.raises(SettingsError, match=r"ssl\.key\.password") as refused:
+        await KafkaReader.open(broker.address("SSL"), security=KafkaSecurity(tls=tls))
+    assert "other-secret" not in str(refused.value)
+
+
+WRONG = {
+    "password": ("SASL_PLAINTEXT", login(password="wrong"), None),
+    "scram password": ("SASL_PLAINTEXT", login("alice", "SCRAM-SHA-256", "wrong"), None),
+    "scram name": ("SASL_PLAINTEXT", Sasl("SCRAM-SHA-512", "nobody", Secret("wrong")), None),
+}
+"""Listener, login and TLS that are refused for their name or password."""
+
+
+@pytest.mark.parametrize("case", WRONG)
+async def test_a_wrong_password(broker: Broker, case: str) -> None:
+    """A login that is refused is not tried again, and the password is not repeated."""
+    protocol, sasl, tls = WRONG[case]
+    with pytest.raises(LogNotUsable, match="refuses the name or the password") as refused:
+        await KafkaReader.open(broker.address(protocol), security=KafkaSecurity(sasl=sasl, tls=tls))
+    assert "wrong" not in str(refused.value)
+
+
+async def test_a_mechanism_that_is_not_offered(broker: Broker) -> None:
+    """The sentence names the setting."""
+    tls = Tls(trusted=broker.certificates.authority)
+    security = KafkaSecurity(sasl=login(mechanism="SCRAM-SHA-512"), tls=tls)
+    with pytest.raises(LogNotUsable, match=r"sasl\.mechanism"):
+        await KafkaReader.open(broker.address("SASL_SSL"), security=security)
+
+
+async def test_no_access(broker: Broker, topic: str) -> None:
+    """Bob is let in but may read nothing: his topics are as good as missing."""
+    security = KafkaSecurity(sasl=login("bob"))
+    async with reading(broker.address("SASL_PLAINTEXT"), security=security) as reader:
+        assert await reader.topics() == {}
+        with pytest.raises(LogNotUsable, match="allow this user READ"):
+            await reader.ends([topic])
+        with pytest.raises(LogNotUsable, match="allow this user READ"):
+            await found(reader, [topic])
+
+
+MISMATCHES = {
+    "plain to SASL": ("SASL_PLAINTEXT", KafkaSecurity()),
+    "plain to TLS": ("SSL", KafkaSecurity()),
+    "TLS to plain": ("PLAINTEXT", KafkaSecurity(tls=Tls())),
+    "SASL to TLS": ("SSL", KafkaSecurity(sasl=login())),
+    "SASL to plain": ("PLAINTEXT", KafkaSecurity(sasl=login())),
+    "TLS to SASL": ("SASL_PLAINTEXT", KafkaSecurity(tls=Tls())),
+}
+"""What we speak and what the listener speaks, which are not the same."""
+
+
+@pytest.mark.parametrize("case", MISMATCHES)
+async def test_another_protocol_than_the_listeners(broker: Broker, case: str) -> None:
+    """Whatever the socket then says, the sentence points to security.protocol."""
+    protocol, security = MISMATCHES[case]
+    with pytest.raises(LogError, match=r"security\.protocol"):
+        await KafkaReader.open(broker.address(protocol), security=security, limits=QUICK)
+
+
+async def test_a_certificate_nobody_vouches_for(broker: Broker) -> None:
+    """A certificate of an unknown authority is refused."""
+    with pytest.raises(LogNotUsable, match=r"certificate .* is refused"):
+        await KafkaReader.open(broker.address("SSL"), security=KafkaSecurity(tls=Tls()))
+
+
+async def test_a_certificate_for_another_name(broker: Broker) -> None:
+    """A broker must be who it says, unless the check of names is switched off."""
+    address = f"localhost:{broker.ports['SSL']}"
+    authority = broker.certificates.authority
+    with pytest.raises(LogNotUsable, match=r"certificate .* is refused"):
+        await KafkaReader.open(address, security=KafkaSecurity(tls=Tls(trusted=authority)))
+    unchecked = Tls(trusted=authority, check_hostname=False)
+    async with reading(address, security=KafkaSecurity(tls=unchecked)) as reader:
+        assert await reader.check([]) == []
+
+
+async def test_missing_topic(reader: KafkaReader, topic: str) -> None:
+    """A topic that is missing is named, in every question about it, and is not made."""
+    missing = f"{topic}-missing"
+    for question in (
+        reader.ends([topic, missing]),
+        reader.starts([missing]),
+        found(reader, [missing]),
+        anext(reader.tail([missing], {})),
+    ):
+        with pytest.raises(LogNotUsable, match=f"{missing} does not exist"):
+            await question
+    assert missing not in await reader.topics()
+
+
+async def test_check(reader: KafkaReader, new_topic: NewTopic) -> None:
+    """What a worker would refuse to start with: a missing topic, one that is not just compacted."""
+    good, deleted, both = (
+        await new_topic(),
+        await new_topic(cleanup__policy="delete"),
+        await new_topic(cleanup__policy="compact,delete"),
+    )
+    problems = await reader.check([good, deleted, both, "missing"])
+    assert len(problems) == 3
+    assert "missing does not exist" in problems[0]
+    assert f"{deleted} has cleanup.policy=delete" in problems[1]
+    assert f"{both} has cleanup.policy=compact,delete" in problems[2]
+
+
+async def test_check_without_the_right_to_look(broker: Broker, topic: str) -> None:
+    """What this user may not see is passed over, as a worker does."""
+    security = KafkaSecurity(sasl=login("bob"))
+    async with reading(broker.address("SASL_PLAINTEXT"), security=security) as reader:
+        (problem,) = await reader.check([topic])
+        assert "allow this user" in problem
+
+
+async def test_one_broker_of_a_list_is_enough(broker: Broker, topic: str) -> None:
+    """Addresses where nobody listens are passed over."""
+    (free,) = free_ports(1)
+    async with reading(f"127.0.0.1:{free},{broker.bootstrap}") as reader:
+        assert topic in await reader.topics()
