@@ -1,0 +1,414 @@
+"""Dumps: what other tools have written is read to the byte, and no line is lost in silence."""
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.entry import Entry
+from controlplane.logs.dumps import Dump, Problem, lines, read_dump
+from controlplane.logs.log import LogNotUsable
+
+HISTORIES = sorted((Path(__file__).parents[1] / "histories").glob("*.log.jsonl"))
+CONFIG, STATUS = "connect-configs", "connect-status"
+
+# As kcat 1.7.1 and the console consumers of 2.5.1, 3.9.1 and 4.3.0 have printed the same records.
+KCAT = (
+    b'{"topic":"t","partition":0,"offset":0,"tstype":"create","ts":7,"broker":1,'
+    b'"key":null,"payload":null}\n'
+    b'{"topic":"t","partition":0,"offset":2,"tstype":"create","ts":1,"broker":1,'
+    b'"key":"\xff\\u0001","payload":"\xed\xa0\xbd\x7f\\"\\\\/\\b\\r\\u0000 \xe2\x88\x85"}\n'
+    b'{"topic":"t","partition":1,"offset":0,"tstype":"logappend","ts":6,"broker":1,'
+    b'"headers":["a","1","a",null,"x","\xfe"],"key":"k","payload":null}\n'
+    b'{"topic":"t","partition":1,"offset":1,"tstype":"create","ts":7,"broker":1,'
+    b'"key":"[\\"c\\",{\\"a\\":\\"b,c:d\\"}]","payload":"{\\"pos\\":1}"}\n'
+)
+CONSOLE_3_9 = (
+    b"LogAppendTime:6\tPartition:1\tOffset:0\ta:1,a:null,x:\xfe\tk\tnull\n"
+    b'CreateTime:7\tPartition:1\tOffset:1\tNO_HEADERS\t["c",{"a":"b,c:d"}]\t{"pos":1}\n'
+    b"CreateTime:7\tPartition:0\tOffset:0\tNO_HEADERS\tnull\tnull\n"
+    b"CreateTime:1\tPartition:0\tOffset:2\tNO_HEADERS\t\xff\x01\t"
+    b'\xed\xa0\xbd\x7f"\\/\x08\r\x00 \xe2\x88\x85\n'
+)
+CONSOLE_4_3 = CONSOLE_3_9.replace(b"\tNO_H", b"\tDelivery:NOT_PRESENT\tEpoch:NOT_PRESENT\tNO_H")
+CONSOLE_4_3 = CONSOLE_4_3.replace(b"\ta:1", b"\tDelivery:NOT_PRESENT\tEpoch:NOT_PRESENT\ta:1")
+ODD = Entry("t", 0, 2, 1, b"\xff\x01", b'\xed\xa0\xbd\x7f"\\/\x08\r\x00 \xe2\x88\x85')
+HEADED = Entry("t", 1, 0, 6, b"k", None, (("a", b"1"), ("a", None), ("x", b"\xfe")))
+SOURCE_OFFSET = Entry("t", 1, 1, 7, b'["c",{"a":"b,c:d"}]', b'{"pos":1}')
+RECORDS = [Entry("t", 0, 0, 7, None, None), ODD, HEADED, SOURCE_OFFSET]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> "Read":
+    """Reads bytes as if they were a file."""
+    return Read(tmp_path / "dump")
+
+
+class Read:
+    """`read(content, **options)` writes a file and reads it as a dump."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self, content: bytes, **options: str) -> Dump:
+        """Read `content`."""
+        self.path.write_bytes(content)
+        return read_dump(self.path, **options)  # type: ignore[arg-type]
+
+    def refusal(self, content: bytes, **options: str) -> str:
+        """What is said of `content`, which cannot be used."""
+        with pytest.raises(LogNotUsable) as refused:
+            self(content, **options)
+        return str(refused.value).replace(str(self.path), "FILE")
+
+
+def line(offset: int, /, **fields: object) -> bytes:
+    """A line of a history."""
+    place = {"topic": CONFIG, "partition": 0, "offset": offset, "timestamp": 5, "key": "k"}
+    return json.dumps({**place, "value": "v", **fields}).encode() + b"\n"
+
+
+# --- what is right --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.name)
+def test_every_history_is_read_whole(path: Path) -> None:
+    """As many records as it promises, each with the very bytes that plain JSON gives."""
+    dump = read_dump(path)
+    about, *records = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    assert dump.format == "histories"
+    assert dump.problems == []
+    assert dump.about == about
+    assert [(e.topic, e.partition, e.offset, e.timestamp, e.aborted) for e in dump.entries] == [
+        (r["topic"], r["partition"], r["offset"], r["timestamp"], r.get("aborted", False))
+        for r in records
+    ]
+    assert [(e.key, e.value) for e in dump.entries] == [
+        (r["key"].encode(), None if r["value"] is None else r["value"].encode()) for r in records
+    ]
+
+
+def test_what_kcat_prints(read: Read) -> None:
+    """Bytes that are no UTF-8, control characters, null, headers that repeat or are null."""
+    assert read(KCAT) == Dump("kcat", RECORDS, [], {})
+
+
+@pytest.mark.parametrize("text", [CONSOLE_3_9, CONSOLE_4_3], ids=["3.9", "4.3"])
+def test_what_the_console_consumer_prints(read: Read, text: bytes) -> None:
+    """The same records, with all columns of either release, partitions in any order."""
+    dump = read(text, topic="t")
+    assert (dump.format, dump.entries, dump.problems) == ("console", RECORDS, [])
+
+
+def test_the_console_consumer_before_2_7(read: Read) -> None:
+    """The partition is the last column; offsets are counted, and that is said."""
+    text = b'CreateTime:5\tconnector-a:b\t{"x":1}\t1\nCreateTime:6\tk\tnull\t0\n'
+    dump = read(text, topic="t")
+    assert dump.entries == [
+        Entry("t", 0, 0, 6, b"k", None),
+        Entry("t", 1, 0, 5, b"connector-a:b", b'{"x":1}'),
+    ]
+    assert [(problem.line, problem.taken) for problem in dump.problems] == [(1, True)]
+    assert "offsets were counted from 0" in dump.problems[0].reason
+
+
+def test_only_times_and_keys(read: Read) -> None:
+    """Without other columns all is in one partition, and both is said."""
+    dump = read(b"CreateTime:5\tk\tv\nNO_TIMESTAMP\tk\tw\n", topic="t")
+    assert dump.entries == [Entry("t", 0, 0, 5, b"k", b"v"), Entry("t", 0, 1, -1, b"k", b"w")]
+    assert sum("has no partition" in problem.reason for problem in dump.problems) == 1
+    assert sum("has no offset" in problem.reason for problem in dump.problems) == 1
+
+
+@pytest.mark.parametrize("separator", ["|", " | ", ":", ",", " ", " -> "])
+@pytest.mark.parametrize("key", ['["c",{"a":"b,c: | d"}]', "connector-x"])
+@pytest.mark.parametrize("value", ['{"a":"b"}', "null"])
+def test_other_separators(read: Read, separator: str, key: str, value: str) -> None:
+    """The separator is found out; it may occur within a key that is JSON, and in values."""
+    cells = ("CreateTime:5", "Partition:0", "Offset:9", key, value)
+    dump = read(f"{separator.join(cells)}\n".encode(), topic="t")
+    content = None if value == "null" else value.encode()
+    assert dump.entries == [Entry("t", 0, 9, 5, key.encode(), content)]
+    assert dump.problems == []
+
+
+def test_another_null(read: Read) -> None:
+    """With a `null.literal` the text `null` is a value like any other."""
+    dump = read(b"CreateTime:5\tPartition:0\tOffset:0\tk\t-\n", topic="t", null="-")
+    assert dump.entries == [Entry("t", 0, 0, 5, b"k", None)]
+
+
+def test_bytes_in_base64_headers_aborted(read: Read) -> None:
+    """The notation of histories for what is no text."""
+    odd = base64.b64encode(b"\xff\x00").decode()
+    dump = read(
+        line(0, key_base64=odd, key=None, value=None)
+        + line(3, value_base64=odd, value=None, headers=[["h", "1"], ["h", None]], aborted=True)
+    )
+    assert dump.entries == [
+        Entry(CONFIG, 0, 0, 5, b"\xff\x00", None),
+        Entry(CONFIG, 0, 3, 5, b"k", b"\xff\x00", (("h", b"1"), ("h", None)), aborted=True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [(HISTORIES[0].read_bytes(), {}), (KCAT, {}), (CONSOLE_3_9, {"topic": "t"})],
+    ids=["histories", "kcat", "console"],
+)
+def test_gzip_makes_no_difference(read: Read, text: bytes, options: dict[str, str]) -> None:
+    """A compressed file is the same dump, also if it was compressed in two parts."""
+    middle = text.index(b"\n") + 1
+    parts = gzip.compress(text[:middle]) + gzip.compress(text[middle:])
+    assert read(parts, **options) == read(text, **options)
+
+
+def test_line_ends_of_windows_and_byte_order_marks(read: Read) -> None:
+    """What editors and shells of Windows add is not part of the records."""
+    text = b'CreateTime:5\tPartition:0\tOffset:0\tk\t{"a":1}\r\n'
+    assert read(text, topic="t").entries == [Entry("t", 0, 0, 5, b"k", b'{"a":1}')]
+    assert read(b"\xef\xbb\xbf" + KCAT.replace(b"\n", b"\r\n")).entries == RECORDS
+
+
+def test_warnings_before_the_first_record(read: Read) -> None:
+    """Tools mix what they have to say with what they print: it is named, and nothing else."""
+    for text, options in ((KCAT, {}), (CONSOLE_4_3, {"topic": "t"})):
+        dump = read(b"Option --property is deprecated.\n\n" + text, **options)
+        assert dump.entries == RECORDS
+        assert [problem.line for problem in dump.problems] == [1]
+
+
+CONTENT = st.none() | st.binary(max_size=20)
+ENTRIES = st.lists(
+    st.builds(
+        Entry,
+        st.sampled_from([CONFIG, STATUS]),
+        st.integers(0, 3),
+        st.integers(0, 2**62),
+        st.integers(-1, 2**62),
+        CONTENT,
+        CONTENT,
+        st.lists(st.tuples(st.text(max_size=3), CONTENT), max_size=2).map(tuple),
+    ),
+    min_size=1,
+    unique_by=lambda entry: entry.position,
+).map(lambda entries: sorted(entries, key=lambda entry: entry.position))
+
+
+def as_kcat(entry: Entry) -> bytes:
+    """An entry as kcat prints it: bytes that are no UTF-8 stay as they are."""
+    headers = [part for header in entry.headers for part in (header[0].encode(), header[1])]
+    fields = (
+        *(("topic", entry.topic), ("partition", entry.partition), ("offset", entry.offset)),
+        *(("tstype", "create"), ("ts", entry.timestamp), ("headers", list(map(_text, headers)))),
+        *(("key", _text(entry.key)), ("payload", _text(entry.value))),
+    )
+    text = json.dumps(dict(fields), ensure_ascii=False)
+    return text.encode("utf-8", "surrogateescape") + b"\n"
+
+
+def _text(content: bytes | None) -> str | None:
+    return None if content is None else content.decode("utf-8", "surrogateescape")
+
+
+@given(ENTRIES)
+def test_any_bytes_come_through_kcat(
+    tmp_path_factory: pytest.TempPathFactory, entries: list[Entry]
+) -> None:
+    """Law: reading what kcat prints gives the records, whatever bytes they hold."""
+    read = Read(tmp_path_factory.getbasetemp() / "kcat")
+    dump = read(b"".join(map(as_kcat, entries)))
+    assert dump.entries == entries
+    assert all(problem.taken and "U+FFFD" in problem.reason for problem in dump.problems)
+
+
+# --- what is wrong --------------------------------------------------------------------------------
+
+WRONG = {
+    "cut off": (line(1)[:-9], "file ends within this line"),
+    "no JSON": (b"{nonsense\n", "malformed"),
+    "another type": (line(1, offset="1"), "Expected `int`"),
+    "a negative offset": (line(-1), "offset"),
+    "an offset beyond 64 bits": (line(2**63), "offset"),
+    "a partition beyond reason": (line(1, partition=10**6), "partition"),
+    "no name of a topic": (line(1, topic="a b"), "topic"),
+    "an unknown field": (line(1, compressed=True), "compressed"),
+    "a field missing": (b'{"topic":"t","partition":0,"offset":1}\n', "timestamp"),
+    "two keys": (line(1, key_base64="AA=="), "key and a key_base64"),
+    "no base64": (line(1, value=None, value_base64="?"), "no base64"),
+    "not UTF-8": (line(1).replace(b'"v"', b'"\xff"'), "is not UTF-8"),
+    "half a surrogate pair": (line(1).replace(b'"v"', b'"\\ud83d"'), "no such record"),
+    "deep nesting": (b"[" * 100_000 + b"\n", "no such record"),
+    "no object": (b"17\n", "Expected `object`"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_line_that_cannot_be_read(read: Read, case: str) -> None:
+    """It is named with its number and the reason; all others are read."""
+    wrong, reason = WRONG[case]
+    dump = read(line(0) + wrong + (line(2) if wrong.endswith(b"\n") else b""))
+    assert [entry.offset for entry in dump.entries] == [0, 2][: 1 + wrong.endswith(b"\n")]
+    (problem,) = dump.problems
+    assert (problem.line, problem.taken) == (2, False)
+    assert reason in problem.reason
+
+
+KCAT_WRONG = {
+    "decoded from Avro": (b'"key":"k","payload":{"a":1},"value_schema_id":7', "payload"),
+    "decoded to text": (b'"key":"k","payload":"1","value_schema_id":7', "without -s"),
+    "not decoded": (b'"key":"k","payload":null,"payload_error":"bad"', "without -s"),
+    "a header cut off": (b'"headers":["a"],"key":"k","payload":"v"', "header without a value"),
+    "half a pair beside raw bytes": (b'"key":"\xff","payload":"\\udc80"', "surrogate"),
+    "no payload": (b'"tstype":"create","key":"k"', "payload"),
+}
+
+
+@pytest.mark.parametrize("case", KCAT_WRONG)
+def test_a_line_of_kcat_that_cannot_be_read(read: Read, case: str) -> None:
+    """What kcat has decoded is no longer the record; a tombstone must not come of an error."""
+    fields, reason = KCAT_WRONG[case]
+    dump = read(KCAT + b'{"topic":"t","partition":5,"offset":0,' + fields + b"}\n")
+    assert dump.entries == RECORDS
+    (problem,) = dump.problems
+    assert (problem.line, problem.taken) == (5, False)
+    assert reason in problem.reason
+
+
+CONSOLE_WRONG = {
+    "half a record": (b"CreateTime:5\tPartition:2\tOffset:0\tNO_HEADERS\tk\t{", "half a record"),
+    "columns missing": (b"CreateTime:5\tPartition:2\tOffset:0\tk\n", "lacks some of the columns"),
+    "no columns": (b'second line of a value"}\n', "does not begin with the columns"),
+    "other columns": (b"CreateTime:5\tk\tv\n", "does not begin with the columns"),
+    "no partition": (
+        b"CreateTime:5\tPartition:999999999\tOffset:0\tNO_HEADERS\tk\tv\n",
+        "999999999",
+    ),
+    "headers": (b"CreateTime:5\tPartition:2\tOffset:0\ta:1,b\tk\tv\n", "told apart"),
+}
+
+
+@pytest.mark.parametrize("case", CONSOLE_WRONG)
+def test_a_line_of_the_console_that_cannot_be_read(read: Read, case: str) -> None:
+    """Also a last line that may be whole: it is not taken, and what to do is said."""
+    wrong, reason = CONSOLE_WRONG[case]
+    dump = read(CONSOLE_3_9 + wrong, topic="t")
+    assert dump.entries == RECORDS
+    (problem,) = dump.problems
+    assert (problem.line, problem.taken) == (5, False)
+    assert reason in problem.reason
+
+
+def test_one_place_twice(read: Read) -> None:
+    """The same record again adds nothing; another record at its place is named, the first kept."""
+    dump = read(line(0) + line(0) + line(0, value="other"))
+    assert [entry.value for entry in dump.entries] == [b"v"]
+    reason = f"holds another record at {CONFIG} 0@0 than line 1, which was taken"
+    assert dump.problems == [Problem(3, reason)]
+
+
+def test_a_history_cut_off_between_lines(read: Read) -> None:
+    """Its first line promises more."""
+    whole = HISTORIES[0].read_bytes()
+    cut = whole[: whole[:-1].rindex(b"\n") + 1]
+    dump = read(cut)
+    assert len(dump.entries) == whole.count(b"\n") - 2
+    assert "96 of 97 records were read" in dump.problems[0].reason
+
+
+def test_a_compressed_file_cut_off(read: Read) -> None:
+    """What was unpacked is read; that the rest is missing is said."""
+    packed = gzip.compress(b"".join(map(line, range(20_000))))
+    dump = read(packed[: len(packed) // 2])
+    *_, last = dump.problems
+    assert 0 < len(dump.entries) < 20_000
+    assert "is missing, with all behind it" in last.reason
+    assert last.line > len(dump.entries)
+
+
+def test_replacement_characters(read: Read) -> None:
+    """A tool that replaces what is no UTF-8 loses bytes: taken, but named. Histories lose none."""
+    kcat = KCAT.replace(b'"k"', '"\ufffd"'.encode())
+    assert [(problem.line, problem.taken) for problem in read(kcat).problems] == [(3, True)]
+    assert read(line(0, value="\ufffd")).problems == []
+
+
+REFUSED = {
+    "empty": (b"", {}, "FILE is empty: there are no records in it"),
+    "UTF-16": ("x".encode("utf-16"), {}, "FILE is UTF-16 text: convert it"),
+    "unknown": (b"a,b\n1,2\n", {}, "FILE has no format that we know"),
+    "binary": (bytes(range(256)) * 9, {}, "FILE has no format that we know"),
+    "blank lines": (b"\n\n \n", {}, "FILE has no format that we know"),
+    "no topic": (CONSOLE_3_9, {}, "FILE does not tell its topic: name it with --topic"),
+    "no name": (CONSOLE_3_9, {"topic": "a b"}, "FILE does not tell its topic"),
+    "no format": (KCAT, {"format": "avro"}, "'avro' is no format of a dump: there are histories"),
+    "another format": (KCAT, {"format": "histories"}, "none of its lines is a record: line 1 "),
+    "half a line": (KCAT[:90], {}, "file ends within this line"),
+    "damaged": (gzip.compress(KCAT)[:20], {}, "FILE is damaged"),
+    "no keys": (b"CreateTime:5\tv\n", {"topic": "t"}, "none of its lines is a record"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_file_that_cannot_be_used(read: Read, case: str) -> None:
+    """One sentence that names the file, says what it is, and what to do."""
+    content, options, said = REFUSED[case]
+    assert said in read.refusal(content, **options)
+
+
+def test_a_directory_and_nothing(tmp_path: Path) -> None:
+    """What is no file is refused in a sentence, too."""
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(LogNotUsable, match=r"cannot be read \(.*\): name a file with records"):
+            read_dump(path)
+
+
+def test_a_file_without_line_breaks(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not read into memory as one line."""
+    monkeypatch.setattr(lines, "LINE_BYTES_MAX", 1000)
+    assert "line 1 does not end" in read.refusal(b"x" * 2000)
+
+
+def damaged(text: bytes) -> st.SearchStrategy[bytes]:
+    """A text with some bytes overwritten, inserted or taken away."""
+    place = st.integers(0, len(text))
+    change = st.tuples(place, st.integers(0, 3), st.binary(max_size=3))
+
+    def damage(changes: list[tuple[int, int, bytes]]) -> bytes:
+        harmed = text
+        for at, cut, put in changes:
+            harmed = harmed[:at] + put + harmed[at + cut :]
+        return harmed
+
+    return st.lists(change, min_size=1, max_size=5).map(damage)
+
+
+def lines_told_of(dump: Dump) -> Iterator[int]:
+    """Numbers of lines that were not taken."""
+    return (problem.line for problem in dump.problems if not problem.taken)
+
+
+@given(st.one_of(damaged(KCAT), damaged(CONSOLE_3_9), damaged(line(0) + line(1)), st.binary()))
+def test_no_line_is_lost_in_silence(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    """Law: of any bytes, each line with text in it is an entry or is told of – or all is refused.
+
+    A line that repeats another exactly would add nothing; none does here but by chance, and then
+    its place is taken by an equal record.
+    """
+    path = tmp_path_factory.getbasetemp() / "damaged"
+    path.write_bytes(content)
+    try:
+        dump = read_dump(path, topic="t")
+    except LogNotUsable:
+        return
+    numbered = enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1)
+    told = set(lines_told_of(dump))
+    texts = {text for number, text in numbered if text.strip() and number not in told}
+    assert len(dump.entries) == len(texts)
