@@ -64,6 +64,9 @@ def create(path: Path) -> None:
     try:
         if path.exists():
             return
+    except OSError:
+        return  # `examine` says why it cannot be seen
+    try:
         with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
             made = Path(folder, path.name)
             _make(made)

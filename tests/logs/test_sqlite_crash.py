@@ -1,0 +1,77 @@
+"""Whatever was acknowledged survives `kill -9`, and nothing is ever half there.
+
+Processes of their own append transactions over two topics and are killed in the middle, again and
+again, on one file. (Only the process dies here; what a power failure leaves is SQLite's promise.)
+"""
+
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from controlplane.logs.sqlite import SqliteLog
+from tests.logs.reading import entries_of
+
+ROUNDS = 20
+"""Kills per number of writers. A round takes 0.1 to 0.4 s, mostly to start Python."""
+
+ACKS = (1, 300)
+"""A process is killed after so many acknowledgements, drawn at random: early in its life, or in
+the middle of a checkpoint (one per 1,000 pages)."""
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def start(path: Path, name: str) -> "subprocess.Popen[bytes]":
+    """A process that appends until it is killed."""
+    command = [sys.executable, "-m", "tests.logs.appender", str(path), name]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
+
+
+def kill(process: "subprocess.Popen[bytes]", acks: int) -> set[bytes]:
+    """Wait for so many acknowledgements, kill; all that were given until the last moment."""
+    assert process.stdout is not None
+    acked = [process.stdout.readline() for _ in range(acks)]
+    process.send_signal(signal.SIGKILL)
+    rest = process.stdout.read()
+    process.stdout.close()
+    assert process.wait() == -signal.SIGKILL
+    # A line that lost its end was not told: the process died while it wrote it.
+    told = b"".join(acked) + rest
+    return set(told[: told.rfind(b"\n") + 1].split())
+
+
+async def keys(log: SqliteLog, topic: str) -> list[bytes | None]:
+    """All keys of a topic, whose offsets must be without gaps."""
+    entries = await entries_of(log.read([topic]))
+    assert [entry.offset for entry in entries] == list(range(len(entries)))
+    assert dict(await log.ends([topic])) == {topic: [len(entries)]}
+    return [entry.key for entry in entries]
+
+
+@pytest.mark.parametrize("writers", [1, 2])
+async def test_killed_in_the_middle(tmp_path: Path, writers: int) -> None:
+    """Acknowledged means present; both records of a transaction or none; no gap; a sound file."""
+    path, chance, acked = tmp_path / "control.log", random.Random(writers), set[bytes]()
+    log = await SqliteLog.open(path)
+    await log.create_topic("config", 1)
+    await log.create_topic("offsets", 1)
+    await log.close()
+    for round_ in range(ROUNDS):
+        processes = [start(path, f"{round_}-{writer}") for writer in range(writers)]
+        for process in processes:
+            acked |= kill(process, chance.randint(*ACKS))
+        log = await SqliteLog.open(path, create=False)
+        config, offsets = await keys(log, "config"), await keys(log, "offsets")
+        await log.close()
+        assert config == offsets
+        assert len(config) == len(set(config))
+        assert acked <= set(config)
+    assert len(acked) > ROUNDS * writers
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA quick_check").fetchall() == [("ok",)]
+    connection.close()

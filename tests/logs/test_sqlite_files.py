@@ -1,0 +1,258 @@
+"""Files that are no log, or not one for us: one clear sentence, and nothing is changed."""
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.logs.log import LogCorrupt, LogError, LogNotUsable, LogUnavailable
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.logs.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION, upgrade
+from tests.logs.contract import make_topics, record
+from tests.logs.folder import everything_below, names
+from tests.logs.reading import SAMPLE, by_place, entries_of, everything
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+async def make_log(path: Path) -> None:
+    """A sound log with the sample in it."""
+    log = await SqliteLog.open(path)
+    await make_topics(log)
+    await log.put(SAMPLE)
+    await log.close()
+
+
+async def read_all(path: Path) -> list[Entry]:
+    """Everything in a file, opened for reading."""
+    log = await SqliteLog.open(path, read_only=True)
+    try:
+        return await everything(log)
+    finally:
+        await log.close()
+
+
+def sql(path: Path, *statements: str) -> None:
+    """Change a SQLite file behind the log's back."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+def cut(path: Path, length: int) -> None:
+    """Cut a file off."""
+    os.truncate(path, length)
+
+
+def directory_instead(path: Path) -> None:
+    """A directory of the same name."""
+    path.unlink()
+    path.mkdir()
+
+
+def pipe_instead(path: Path) -> None:
+    """A named pipe, whose opening would wait for somebody to write."""
+    path.unlink()
+    os.mkfifo(path)
+
+
+BAD: dict[str, tuple[Callable[[Path], object], type[LogError], str]] = {
+    "directory": (directory_instead, LogNotUsable, "is a directory"),
+    "empty": (lambda path: cut(path, 0), LogNotUsable, "is empty"),
+    "text": (lambda path: path.write_text("a dump\n"), LogNotUsable, "not a SQLite file"),
+    "one byte": (lambda path: path.write_bytes(b"S"), LogNotUsable, "not a SQLite file"),
+    "only a header": (lambda path: cut(path, 100), LogCorrupt, "cut off"),
+    "half": (lambda path: cut(path, path.stat().st_size // 2), LogCorrupt, "cut off"),
+    "of another program": (
+        lambda path: sql(path, "PRAGMA application_id = 7"),
+        LogNotUsable,
+        "another program",
+    ),
+    "newer schema": (
+        lambda path: sql(path, f"PRAGMA user_version = {VERSION + 1}"),
+        LogNotUsable,
+        f"schema version {VERSION + 1}, newer than",
+    ),
+    "named pipe": (pipe_instead, LogNotUsable, "regular file"),
+}
+"""How a sound log is spoilt, the error, and what its sentence says."""
+
+
+@pytest.mark.parametrize("read_only", [False, True], ids=["writing", "reading"])
+@pytest.mark.parametrize("case", BAD)
+async def test_bad_file(tmp_path: Path, case: str, read_only: bool) -> None:
+    """Each kind of bad file is told apart, by its name, in one sentence; nothing is changed."""
+    path = tmp_path / "control.log"
+    await make_log(path)
+    spoil, kind, words = BAD[case]
+    spoil(path)
+    before = everything_below(tmp_path)
+    with pytest.raises(kind, match=words) as raised:
+        await SqliteLog.open(path, read_only=read_only)
+    assert str(path) in str(raised.value)
+    assert str(raised.value).count("\n") == 0
+    assert everything_below(tmp_path) == before
+
+
+@pytest.mark.parametrize(("create", "read_only"), [(False, False), (True, True)])
+async def test_missing_file(tmp_path: Path, create: bool, read_only: bool) -> None:
+    """A file that is not there is made only by whoever may make it."""
+    path = tmp_path / "control.log"
+    with pytest.raises(LogNotUsable, match="There is no log"):
+        await SqliteLog.open(path, create=create, read_only=read_only)
+    assert everything_below(tmp_path) == {}
+
+
+async def test_missing_directory(tmp_path: Path) -> None:
+    """A directory is not made on the way: its name may be a slip of the pen."""
+    with pytest.raises(LogUnavailable, match="cannot be made"):
+        await SqliteLog.open(tmp_path / "no-such" / "control.log")
+    assert everything_below(tmp_path) == {}
+
+
+async def test_damaged_page(tmp_path: Path) -> None:
+    """Damage inside of the file is told when it is met, as corruption, with the file's name."""
+    path = tmp_path / "control.log"
+    await make_log(path)
+    pages = bytearray(path.read_bytes())
+    pages[8_192:] = b"\xa5" * (len(pages) - 8_192)
+    path.write_bytes(pages)
+    with pytest.raises(LogCorrupt, match=r"control\.log is damaged"):
+        await read_all(path)
+
+
+async def test_missing_table(tmp_path: Path) -> None:
+    """A file with our mark but without our tables is damaged."""
+    path = tmp_path / "control.log"
+    await make_log(path)
+    sql(path, "DROP VIEW entry", "DROP TABLE log")
+    log = await SqliteLog.open(path)
+    with pytest.raises(LogCorrupt, match="no such table"):
+        await entries_of(log.read(["config"]))
+    with pytest.raises(LogCorrupt, match="no such table"):
+        await log.append([record("config", 0)])
+    await log.close()
+
+
+async def test_damaged_headers(tmp_path: Path) -> None:
+    """Headers that nobody of us has written are damage, not a crash."""
+    path = tmp_path / "control.log"
+    await make_log(path)
+    for bad in (b"\xc1", b"\x91\x01", b"\x91\x92\xc4\x01\xff\xc0"):
+        sql(path, f"UPDATE log SET headers = x'{bad.hex()}' WHERE id = 7")
+        with pytest.raises(LogCorrupt, match="headers"):
+            await read_all(path)
+
+
+async def test_end_that_went_back(tmp_path: Path) -> None:
+    """If an end lies below entries that are there, an append finds its place taken and says so."""
+    path = tmp_path / "control.log"
+    await make_log(path)
+    sql(path, """UPDATE partition SET "end" = 7 WHERE topic = 'config'""")
+    log = await SqliteLog.open(path)
+    with pytest.raises(LogCorrupt, match="UNIQUE"):
+        await log.append([record("config", 0)])
+    await log.close()
+    sql(path, """UPDATE partition SET "end" = 8 WHERE topic = 'config'""")
+    assert await read_all(path) == by_place(SAMPLE)
+
+
+def told_to_a_stranger(path: Path, how: str) -> str:
+    """What is told to somebody with few rights who opens a log."""
+    command = [sys.executable, "-m", "tests.logs.stranger", str(path), how]
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("file_mode", "folder_mode", "how"),
+    [
+        (0o000, 0o755, "reading"),
+        (0o000, 0o755, "writing"),
+        (0o444, 0o555, "writing"),
+        (0o666, 0o000, "reading"),
+        (0o666, 0o000, "writing"),
+    ],
+)
+def test_no_access(file_mode: int, folder_mode: int, how: str) -> None:
+    """Whoever may not read or write the log is told to check the access rights."""
+    with TemporaryDirectory() as name:
+        folder, path = Path(name), Path(name, "control.log")
+        asyncio.run(make_log(path))
+        path.chmod(file_mode)
+        folder.chmod(folder_mode)
+        told = told_to_a_stranger(path, how)
+        folder.chmod(0o700)
+        assert "check the access rights" in told
+        assert str(path) in told
+        assert names(folder) == ["control.log"]
+
+
+async def test_only_the_owner_may_read(tmp_path: Path) -> None:
+    """Topics hold secrets: nobody else may read the log, its companions, or a backup."""
+    log = await SqliteLog.open(tmp_path / "control.log")
+    await make_topics(log)
+    await log.backup(tmp_path / "copy.log")
+    modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in names(tmp_path)}
+    assert {"control.log", "control.log-wal", "copy.log"} <= set(modes)
+    assert set(modes.values()) == {0o600}
+    await log.close()
+
+
+async def test_odd_name(tmp_path: Path) -> None:
+    """A file may be called anything, also what means something in a URI."""
+    path = tmp_path / "a?mode=ro#b%20ü ;'.log"
+    await make_log(path)
+    assert await read_all(path) == by_place(SAMPLE)
+    assert path.exists()
+
+
+async def test_marks_in_the_header(tmp_path: Path) -> None:
+    """A new file bears our mark and its version where they are seen without SQLite."""
+    path = tmp_path / "control.log"
+    await (await SqliteLog.open(path)).close()
+    assert names(tmp_path) == ["control.log"]
+    header = path.read_bytes()[:100]
+    assert int.from_bytes(header[68:72], "big") == APPLICATION_ID
+    assert int.from_bytes(header[60:64], "big") == VERSION
+
+
+# --- upgrades --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(len(MIGRATIONS) + 1))
+def test_upgrade_from_every_version(version: int) -> None:
+    """From each version on, only the steps that are missing are taken; twice changes nothing."""
+    future = [*MIGRATIONS, ["CREATE TABLE one (n)"], ["CREATE TABLE two (n)", "DROP TABLE one"]]
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    upgrade(connection, future[:version])
+    for _ in range(2):
+        upgrade(connection, future)
+        there = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+        assert {"log", "partition", "fence", "two"} <= there
+        assert "one" not in there
+    assert connection.execute("PRAGMA user_version").fetchone() == (len(future),)
+    connection.close()
+
+
+async def test_older_schema(tmp_path: Path) -> None:
+    """A file of an older version is upgraded by a writer; a reader leaves it as it is."""
+    path = tmp_path / "control.log"
+    await make_log(path)
+    sql(path, "DROP VIEW entry", "DROP TABLE log", "DROP TABLE fence", "DROP TABLE partition")
+    sql(path, "PRAGMA user_version = 0")
+    with pytest.raises(LogNotUsable, match="older schema version 0"):
+        await SqliteLog.open(path, read_only=True)
+    log = await SqliteLog.open(path)
+    await make_topics(log)
+    await log.close()
+    log = await SqliteLog.open(path, read_only=True)
+    assert len(await log.topics()) == 3
+    await log.close()

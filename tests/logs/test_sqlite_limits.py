@@ -1,0 +1,138 @@
+"""Inside of one process: one writer's thread, groups, chunks, settings, notices."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Position
+from controlplane.logs.log import LogUnavailable, Record
+from controlplane.logs.sqlite import SqliteLog, SqliteSettings, files
+from tests.logs.contract import make_topics, record
+from tests.logs.folder import names
+from tests.logs.reading import SAMPLE, T0, TOPICS, by_place, everything
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the log lies."""
+    return tmp_path / "control.log"
+
+
+@pytest.fixture
+async def log(path: Path) -> AsyncIterator[SqliteLog]:
+    """A log with the topics of the sample, which waits for the lock for a tenth of a second."""
+    log = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=100))
+    await make_topics(log)
+    yield log
+    await log.close()
+
+
+async def test_a_bad_record_harms_nobody_else(log: SqliteLog) -> None:
+    """What cannot be stored is told to who asked; what was grouped with it is stored."""
+    bad = Record("config", 0, 2**63, None, None)
+    batches = [[record("offsets", 0)], [record("offsets", 1), bad], [record("offsets", 2)]]
+    results = await asyncio.gather(*map(log.append, batches), return_exceptions=True)
+    assert isinstance(results[1], OverflowError)
+    assert [results[0], results[2]] == [[Position("offsets", 0, 0)], [Position("offsets", 2, 0)]]
+    assert dict(await log.ends(TOPICS)) == {"config": [0], "offsets": [1, 0, 1], "status": [0, 0]}
+
+
+async def test_full_disk(log: SqliteLog, path: Path) -> None:
+    """When the file cannot grow nothing of a group is there, and the sentence says why."""
+    connection = log._writer._ledger.connection if log._writer else None
+    assert connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+    batches = [[record("config", 0), Record("offsets", 0, T0, b"", b"x" * 99_999)]] * 3
+    results = await asyncio.gather(*map(log.append, batches), return_exceptions=True)
+    assert all(isinstance(result, LogUnavailable) for result in results)
+    assert all("disk is full" in str(result) for result in results)
+    assert await everything(log) == []
+    assert await log.append([record("config", 0)]) == [Position("config", 0, 0)]
+
+
+async def test_commits_are_grouped(log: SqliteLog) -> None:
+    """Appends at the same time share commits: that is what makes them durable and fast."""
+    commits = 0
+
+    def count(statement: str) -> None:
+        nonlocal commits
+        commits += statement == "COMMIT"
+
+    assert log._writer
+    log._writer._ledger.connection.set_trace_callback(count)
+    await asyncio.gather(*(log.append([record("config", 0)]) for _ in range(1_000)))
+    assert 0 < commits <= 100
+
+
+async def test_the_loop_is_free_while_reading(log: SqliteLog) -> None:
+    """Rows are fetched in worker threads, never in the thread of the event loop."""
+    threads: set[int] = set()
+    await log.put(SAMPLE)
+    await log.ends(["config"])
+    for connection in log._pool._idle:
+        connection.set_trace_callback(lambda _: threads.add(threading.get_ident()))
+    assert await everything(log) == by_place(SAMPLE)
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_threads_end(path: Path) -> None:
+    """A closed log has no thread any more, and its companion files are gone."""
+    log = await SqliteLog.open(path)
+    assert f"log {path.name}" in {thread.name for thread in threading.enumerate()}
+    await log.create_topic("config", 1)
+    await log.close()
+    assert f"log {path.name}" not in {thread.name for thread in threading.enumerate()}
+    assert names(path.parent) == [path.name]
+
+
+async def test_synchronous(path: Path) -> None:
+    """Appends are durable (FULL) unless the setting says otherwise."""
+    files.create(path)
+    for settings, level in ((SqliteSettings(), 2), (SqliteSettings(synchronous="NORMAL"), 1)):
+        connection = files.connect_writer(path, settings)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        connection.close()
+
+
+async def test_only_the_writer_checkpoints(log: SqliteLog, path: Path) -> None:
+    """Readers never checkpoint: two connections that do can damage the file (SQLite < 3.51.3)."""
+    reader = files.connect(path, "ro")
+    assert reader.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
+    reader.close()
+    assert log._writer
+    writer = log._writer._ledger.connection
+    assert writer.execute("PRAGMA wal_autocheckpoint").fetchone() == (1_000,)
+
+
+@pytest.mark.parametrize(("version", "notices"), [((3, 51, 2), 1), ((3, 51, 3), 0)])
+async def test_notice_of_an_old_sqlite(
+    path: Path, monkeypatch: pytest.MonkeyPatch, version: tuple[int, int, int], notices: int
+) -> None:
+    """Whoever writes with a SQLite that can damage the file is told once, in a sentence."""
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
+    log = await SqliteLog.open(path)
+    assert len(log.notices) == notices
+    await log.close()
+    reading = await SqliteLog.open(path, read_only=True)
+    assert reading.notices == ()
+    await reading.close()
+
+
+async def test_large_records_come_in_small_chunks(path: Path) -> None:
+    """A chunk ends at its bytes as well as at its records, so memory is bounded."""
+    log = await SqliteLog.open(path, settings=SqliteSettings(chunk_bytes=1_000_000))
+    await make_topics(log)
+    await log.append([Record("config", 0, n, b"k", b"x" * 10_000) for n in range(1_000)])
+    sizes = [len(batch) async for batch in log.read(["config"])]
+    assert sum(sizes) == 1_000
+    assert max(sizes) < 1_000
+    await log.close()
