@@ -17,8 +17,8 @@ LONG = (b'"k":0,' + b'"' + b"n" * 50_000 + b'":0', b'"' + b"n" * 50_001 + b'":0'
 
 INTEGERS = (
     *(b"0 1 2 3 -1 -0 10 2147483647 2147483648 -2147483649 4294967295 4294967296".split()),
-    *(b"4294967297 4294967298 9223372036854775807 9223372036854775808 -9223372036854775809".split()),
-    *(b"18446744073709551616 18446744073709551617 18446744073709551618".split()),
+    *(b"4294967297 4294967298 9223372036854775807 9223372036854775808".split()),
+    *(b"-9223372036854775809 18446744073709551616 18446744073709551617".split()),
     b"1" + b"0" * 99,
     b"-" + b"7" * 1000,
     b"7" * 1001,
@@ -26,9 +26,10 @@ INTEGERS = (
 LEADING_ZEROS = (b"00", b"01", b"-01", b"002", b"0000000000", b"00.5", b"-00", b"01e1")
 REALS = (
     *(b"0.0 -0.0 1.0 2.0 2e0 1.5 -2.50 0e5 -0e5 1E2 1e-3 1.0E10 1e400 -1e400 1e-400".split()),
-    *(b"1e2147483647 1e-2147483647 1e2147483648 1e-2147483649 1e99999999999 -1e99999999999".split()),
-    *(b"1e-99999999999 0e99999999999 -0e-99999999999 0.1e2147483648 123456789012345678.9".split()),
-    *(b"0.1 0.30000000000000004 5e-324 1.7976931348623157e308 1.7976931348623159e308".split()),
+    *(b"1e2147483647 1e-2147483647 1e2147483648 1e-2147483649 1e99999999999".split()),
+    *(b"-1e99999999999 1e-99999999999 0e99999999999 -0e-99999999999".split()),
+    *(b"0.1e2147483648 123456789012345678.9 0.1 0.30000000000000004 5e-324".split()),
+    *(b"1.7976931348623157e308 1.7976931348623159e308 2.2250738585072012e-308".split()),
     b"1." + b"3" * 999,
     b"1." + b"3" * 1000,
 )
@@ -38,8 +39,8 @@ NO_LITERALS = tuple(b"tru nulll True nul true1 false_ null] undefined 'k' //".sp
 TEXTS = (
     *(b'"" "k" "STARTED" "PAUSED" "STOPPED" "RUNNING" "1" "true" " "'.split(b" ")[:-1]),
     b'" "',
-    "\"é\"".encode(),
-    "\"😀\"".encode(),
+    '"é"'.encode(),
+    '"😀"'.encode(),
     rb'"\u00e9\ud83d\ude00"',
     rb'"\b\t\n\f\r\"\\\/"',
     rb'"\u0000\u001F"',
@@ -65,6 +66,10 @@ BAD = (LEADING_ZEROS, NO_NUMBERS, NO_LITERALS, NO_TEXTS)
 
 SPACES = (b" ", b"\n", b"\t", b"\r\n", b"  ")
 GARBAGE = (b" x", b"x", b"{}", b",", b"]", b"}", b"1", b" 1", b"\x00", b"\xff", b"\xc3\xa9", b"_")
+INSIDE = tuple(garbage for garbage in GARBAGE if garbage != b"\xff")
+"""Jackson takes a name with a stray FF for one like it that it has met before. Nobody relies on it,
+and it depends on everything that the process has read: it is left out."""
+
 EMPTY = (b"", b" ", b"\n\t\r ", b"\xef\xbb\xbf", b"\xef\xbb\xbf ", b"\xc2\xa0", b"\x0b", b"\x00")
 CODINGS = ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
 
@@ -76,17 +81,20 @@ def scalar(draw: Draw) -> bytes:
     return draw.one_of(draw.one_of(ODD))
 
 
-def obj(draw: Draw, fields: Sequence[Field]) -> bytes:
-    """An object with these fields, perhaps with spaces, repeated and foreign fields, in disorder."""
+def obj(draw: Draw, fields: Sequence[Field], *, kept: bool = False) -> bytes:
+    """An object with these fields, perhaps with spaces, repeated and foreign fields.
+
+    What a store keeps, and thus what comes back in answers, is not nested deeply.
+    """
     fields = list(fields)
     if draw.mishap(0.05):
         fields.insert(draw.below(len(fields) + 1), (b'"extra"', scalar(draw)))
     if fields and draw.mishap(0.03):
         name, _ = draw.one_of(fields)
         fields.insert(draw.below(len(fields) + 1), (name, scalar(draw)))
-    if draw.mishap(0.002):
+    if not kept and draw.mishap(0.002):
         fields.append((b'"deep"', nested(draw)))
-    if draw.mishap(0.001):
+    if not kept and draw.mishap(0.001):
         return b"{" + draw.one_of(LONG) + b"," + _joined(fields, b":") + b"}"
     space = draw.one_of(SPACES) if draw.chance(0.1) else b""
     return b"{" + space + _joined(fields, b":" + space, b"," + space) + space + b"}"
@@ -99,7 +107,7 @@ def _joined(fields: Sequence[Field], colon: bytes, comma: bytes = b",") -> bytes
 def nested(draw: Draw) -> bytes:
     """Lists within lists: as many as are allowed inside of an object, one more, or far too many."""
     levels = draw.one_of((LEVELS_ALLOWED - 1, LEVELS_ALLOWED, LEVELS_OVERFLOWING))
-    return b"[" * levels + b"]" * levels
+    return b"[" * levels + b"]" * (levels if draw.chance(0.8) else 0)
 
 
 Change = Callable[[Draw, bytes], bytes]
@@ -116,7 +124,7 @@ def _cut(draw: Draw, document: bytes) -> bytes:
 
 def _garbled(draw: Draw, document: bytes) -> bytes:
     at = draw.below(len(document) + 1)
-    garbage = draw.one_of((*GARBAGE, b'"', b"{", b"[", b":", b"\\"))
+    garbage = draw.one_of((*INSIDE, b'"', b"{", b"[", b":", b"\\"))
     return document[:at] + garbage + document[at + draw.below(2) :]
 
 
@@ -124,7 +132,7 @@ CHANGES: tuple[Change, ...] = (
     lambda draw, document: document + draw.one_of(GARBAGE),
     lambda draw, document: document + draw.one_of(GARBAGE),
     lambda draw, document: draw.one_of(SPACES) + document,
-    lambda draw, document: document.replace(b"}", b",}", 1),
+    lambda draw, document: document.replace(b"}", draw.one_of((b",}", b",,}")), 1),
     lambda draw, document: draw.one_of(GARBAGE) + document,
     _recoded,
     _recoded,

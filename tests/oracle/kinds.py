@@ -18,8 +18,8 @@ ODD_TASKS = (
     b"",
     b" 1",
     "٣".encode(),
-    "𝟏".encode(),
-    "１".encode(),
+    b"\xf0\x9d\x9f\x8f",  # digit one, mathematical, beyond U+FFFF
+    b"\xef\xbc\x91",  # digit one, of full width
 )
 STATES = tuple(b'"RUNNING" "UNASSIGNED" "RUNNING" "UNASSIGNED" "PAUSED" "FAILED"'.split())
 NEW_STATES = tuple(b'"RESTARTING" "STOPPED" "DESTROYED" "running" "STARTED" "X"'.split())
@@ -97,7 +97,7 @@ def struct(*parts: Part) -> Callable[[Draw], bytes]:
 def _properties(draw: Draw) -> bytes:
     names = (b'"x"', b'"y"', b'"\\u0078"', '"é"'.encode(), b'""')
     fields = [(draw.one_of(names), scalar(draw)) for _ in range(draw.below(3))]
-    return obj(draw, fields)
+    return obj(draw, fields, kept=True)
 
 
 def _config(draw: Draw) -> bytes:
@@ -125,7 +125,7 @@ def _partition(draw: Draw) -> bytes:
     values = (*(b"0 1 1.0 1.0 0.0 -0.0 true 01 1e0 [1]".split()), b'"t"', b'"\\u0074"', b"[1.0]")
     names = (b'"p"', b'"q"', b'"\\u0070"')
     fields = [(draw.one_of(names), draw.one_of(values)) for _ in range(draw.below(3))]
-    return obj(draw, fields)
+    return obj(draw, fields, kept=True)
 
 
 def _topic_key(draw: Draw) -> bytes:

@@ -1,0 +1,64 @@
+"""From a log on which the two disagree to the smallest log on which they still do."""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from controlplane.core.entry import Entry
+from tests.oracle.case import Case
+
+MOST_TRIES = 3_000
+"""Each try asks Java: about a third of a millisecond."""
+
+Fails = Callable[[Case], bool]
+
+
+def smallest(case: Case, fails: Fails) -> Case:
+    """A case that still fails and of which nothing more can be left out. `case` itself fails."""
+    tries = MOST_TRIES
+    candidates = _simpler(case)
+    while tries and (candidate := next(candidates, None)) is not None:
+        tries -= 1
+        if fails(candidate):
+            case = candidate
+            candidates = _simpler(case)
+    return case
+
+
+def _simpler(case: Case) -> Iterator[Case]:
+    """Cases with less in them, those with much less first."""
+    yield from _with_fewer_entries(case)
+    if case.startup:
+        yield Case(case.entries)
+    for number, entry in enumerate(case.entries):
+        for smaller in _smaller(entry):
+            entries = (*case.entries[:number], smaller, *case.entries[number + 1 :])
+            yield Case(entries, case.startup)
+
+
+def _with_fewer_entries(case: Case) -> Iterator[Case]:
+    for start, end in _spans(len(case.entries)):
+        startup = case.startup - len(range(start, min(end, case.startup)))
+        yield Case(case.entries[:start] + case.entries[end:], startup)
+
+
+def _smaller(entry: Entry) -> Iterator[Entry]:
+    if entry.value is not None:
+        yield msgspec.structs.replace(entry, value=None)
+        for value in _shorter(entry.value):
+            yield msgspec.structs.replace(entry, value=value)
+    for key in _shorter(entry.key or b""):
+        yield msgspec.structs.replace(entry, key=key)
+
+
+def _shorter(text: bytes) -> Iterator[bytes]:
+    for start, end in _spans(len(text)):
+        yield text[:start] + text[end:]
+
+
+def _spans(length: int) -> Iterator[tuple[int, int]]:
+    """Spans to leave out: all, halves, quarters, …, single items."""
+    size = length
+    while size:
+        yield from ((start, min(start + size, length)) for start in range(0, length, size))
+        size //= 2

@@ -1,0 +1,140 @@
+"""Kafka's own classes judge our fold: the same logs, the same answers, release by release.
+
+Compared is, of each record: what became of it and which calls the listener got; and at the end of
+the log all that the three stores hold. `ORACLE_SEED` draws other logs, `PROVE=1` fifty times as
+many of more releases. A disagreement is shrunk, shown beside both answers, and written as a
+scenario into `.cache/oracle/disagreements/`.
+"""
+
+import os
+import re
+from itertools import islice, pairwise
+
+import msgspec
+import pytest
+
+from controlplane.core.evolve import Kind
+from controlplane.core.profiles import KIP, PROFILES, Profile
+from tests.oracle.answers import differences, of_fold, of_kafka
+from tests.oracle.case import Case
+from tests.oracle.compare import Disagreement, disagreements, explained, scenario, shrunk
+from tests.oracle.kafka import CACHE, Oracle
+from tests.oracle.logs import case, cases
+from tests.oracle.releases_asked import ASKED, PROVED
+from tests.oracle.shrink import smallest as shrunk_with
+
+SEED = os.environ.get("ORACLE_SEED", "1")
+FOUND = CACHE / "disagreements"
+
+LOGS = 2_000
+LOGS_PROVED = 100_000
+
+
+def _judge(release: str, count: int) -> None:
+    """Fail with the smallest log that Kafka's classes and our fold disagree about."""
+    with Oracle(release) as oracle:
+        drawn = islice(cases(f"{SEED}/{release}"), count)
+        first = next(disagreements(oracle, drawn), None)
+    if first is None:
+        return
+    smallest = shrunk(first)
+    pytest.fail(f"{explained(smallest)}\nas a scenario: {_written(smallest)}", pytrace=False)
+
+
+def _written(found: Disagreement) -> str:
+    about = re.sub(r"\W+", "-", next(iter(found.differences)))
+    file = FOUND / f"{found.release}-{about}.scenario"
+    FOUND.mkdir(parents=True, exist_ok=True)
+    file.write_text(scenario(found), encoding="utf-8")
+    return str(file)
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("release", ASKED)
+def test_fold_is_kafkas(release: str) -> None:
+    """Two thousand random logs: the same snapshot, the same fates, the same calls."""
+    _judge(release, LOGS)
+
+
+@pytest.mark.java
+@pytest.mark.prove
+@pytest.mark.parametrize("release", [*ASKED, *PROVED])
+def test_fold_is_kafkas_proved(release: str) -> None:
+    """A hundred thousand of them, and more releases."""
+    _judge(release, LOGS_PROVED)
+
+
+def test_every_profile_is_judged() -> None:
+    """Each profile that a release has is that of one of the releases asked."""
+    asked = {msgspec.structs.replace(Profile.of(release), release="") for release in ASKED}
+    missing = [
+        profile.release
+        for profile in PROFILES
+        if profile.release != KIP and msgspec.structs.replace(profile, release="") not in asked
+    ]
+    assert not missing
+
+
+def test_profiles_of_proved_releases_are_known() -> None:
+    """No release is asked only under `make prove` whose profile nobody else has."""
+    asked = {msgspec.structs.replace(Profile.of(release), release="") for release in ASKED}
+    proved = {msgspec.structs.replace(Profile.of(release), release="") for release in PROVED}
+    assert proved <= asked
+
+
+def test_logs_repeat() -> None:
+    """The same seed gives the same log; another seed gives another."""
+    assert case("7/3") == case("7/3")
+    assert case("7/3") != case("7/4")
+
+
+def _kinds(release: str) -> set[str]:
+    """Every fate of a record that occurs in the logs of a release."""
+    profile, seen = Profile.of(release), set()
+    for drawn in islice(cases(f"{SEED}/{release}"), 200):
+        fates = [value for name, value in of_fold(drawn, profile).items() if "record" in name]
+        seen |= {fate if isinstance(fate, str) else fate[0] for fate in fates}
+    return seen
+
+
+def test_logs_hold_every_fate() -> None:
+    """The generator is no well-behaved writer: records of every fate occur."""
+    assert _kinds("3.4.1") == {kind.value for kind in Kind}
+
+
+UNSEEN = re.compile("release|rest_|writes_|own_|offsets_by_|log_thread_|tolerates_")
+"""Fields of a profile that are not about what the three stores make of a record."""
+
+
+def _seen(profile: Profile) -> list[object]:
+    fields = (name for name in profile.__struct_fields__ if not UNSEEN.match(name))
+    return [getattr(profile, name) for name in fields]
+
+
+NEIGHBOURS = [
+    pytest.param(older, newer, id=newer.release)
+    for older, newer in pairwise(PROFILES[:-1])
+    if _seen(older) != _seen(newer)
+]
+
+
+@pytest.mark.parametrize(("older", "newer"), NEIGHBOURS)
+def test_logs_tell_neighbours_apart(older: Profile, newer: Profile) -> None:
+    """Each step from profile to profile shows in the logs by which the newer one is judged."""
+    drawn = islice(cases(f"{SEED}/{newer.release}"), LOGS)
+    assert any(differences(of_fold(one, older), of_fold(one, newer)) for one in drawn)
+
+
+@pytest.mark.java
+def test_wrong_profile_is_noticed_and_shrunk() -> None:
+    """Asked with the profile of another release the oracle disagrees, with a log of two records."""
+    profile = Profile.of("3.3.2")
+    with Oracle("3.4.1") as oracle:
+
+        def differs(one: Case) -> bool:
+            answer = of_kafka(oracle.answer(one))
+            return "offsets.data" in differences(answer, of_fold(one, profile))
+
+        found = next(one for one in cases("wrong") if differs(one))
+        smallest = shrunk_with(found, differs)
+    assert [(entry.key, entry.value) for entry in smallest.entries] == [(b"", None)]
