@@ -31,7 +31,7 @@ REALS = (
     *(b"0.1e2147483648 123456789012345678.9 0.1 0.30000000000000004 5e-324".split()),
     *(b"1.7976931348623157e308 1.7976931348623159e308 2.2250738585072012e-308".split()),
     b"1." + b"3" * 999,
-    b"1." + b"3" * 1000,
+    b"1." + b"3" * 1001,  # one less passes, if it is all there is and not written in UTF-8
 )
 NO_NUMBERS = tuple(b"NaN Infinity -Infinity +1 .5 1. 1e 1e+ 0x1 1_0 - -a 1a 1.5f --1".split())
 LITERALS = (b"true", b"false", b"null", b"[]", b"{}", b"[1]", b'{"k":1}', b"[null,true]")
