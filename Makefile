@@ -9,6 +9,7 @@ ARGS :=
 DIALECT := kip
 PORT := 8083
 HISTORY := tests/histories/life-3.9.log.jsonl
+PLUGINS := tests/histories/catalogue.json
 DEMO := .cache/$(basename $(basename $(notdir $(HISTORY)))).db
 
 .DEFAULT_GOAL := help
@@ -27,7 +28,8 @@ $(READY): requirements.lock pyproject.toml tools/setup
 run: $(READY) ## Serve a recorded cluster on 127.0.0.1:8083 (PORT=, DIALECT=3.9, HISTORY=FILE)
 	@mkdir -p $(dir $(DEMO))
 	@test -e $(DEMO) || $(BIN)/controlplane import $(HISTORY) $(DEMO) || { rm -f $(DEMO)*; exit 1; }
-	@$(BIN)/controlplane serve $(DEMO) --port $(PORT) --dialect $(DIALECT) $(ARGS)
+	@$(BIN)/controlplane serve $(DEMO) --plugins $(PLUGINS) \
+	  --port $(PORT) --dialect $(DIALECT) $(ARGS)
 
 test: $(READY) ## Run every test (ARGS="-k fold"); installs a JDK and Maven if it may (NO_SYSTEM=1: never)
 	@tools/java

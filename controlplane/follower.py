@@ -193,8 +193,9 @@ class Follower:
         """Follow the log until other topics matter, or it fails."""
         ends = await ends_now(self._log, self._topics)
         await self._start_over_if_cut(ends)
-        topics = sorted({*ends, *self._ends})
+        self._make_room(ends)
         self._recovered()
+        topics = sorted(self._ends)
         pending: asyncio.Queue[Batch] = asyncio.Queue(self._limits.batches_pending)
         await _first_of(
             self._collect(topics, pending),
@@ -212,8 +213,14 @@ class Follower:
                 self._ends = {topic: list(parts) for topic, parts in ends.items()}
                 self._moved.tell()
 
+    def _make_room(self, ends: Ends) -> None:
+        """Give every topic and partition that is new a place, at its beginning."""
+        for topic, parts in ends.items():
+            known = self._ends.setdefault(topic, [])
+            known.extend([0] * (len(parts) - len(known)))
+
     async def _collect(self, topics: Iterable[str], pending: asyncio.Queue[Batch]) -> None:
-        """Take batches as the log brings them. Topics that are new are read from their start."""
+        """Take batches as the log brings them."""
         tail = self._log.tail(topics, self.ends)
         try:
             async for batch in tail:
@@ -236,7 +243,7 @@ class Follower:
         for following in self._folds.values():
             following.apply(entries)
         for entry in entries:
-            parts = self._ends.setdefault(entry.topic, [])
+            parts = self._ends[entry.topic]
             parts.extend([0] * (entry.partition + 1 - len(parts)))
             parts[entry.partition] = max(parts[entry.partition], entry.offset + 1)
         self._moved.tell()
@@ -245,12 +252,11 @@ class Follower:
         """Return when connectors have got offsets topics of their own that are not followed yet."""
         seen = None
         while True:
-            config = self._ends.get(self._topics.config, ())
-            now = tuple(config), frozenset(await self._log.topics())
+            await asyncio.sleep(self._limits.topics_poll_ms / 1_000)
+            now = tuple(self._ends[self._topics.config]), frozenset(await self._log.topics())
             if now != seen and not set(await ends_now(self._log, self._topics)) <= set(topics):
                 return
             seen = now
-            await asyncio.sleep(self._limits.topics_poll_ms / 1_000)
 
 
 class _Following:

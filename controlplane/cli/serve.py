@@ -136,8 +136,9 @@ async def _announce(service: Service, log: ReadableLog, follower: Follower, url:
     state = await follower.state(service.dialect)
     count = len(views.connectors(state))
     connectors = "1 connector" if count == 1 else f"{count} connectors"
-    say(f"{safe(service.where)}: {connectors}, answered as {state.profile.release} on {url}")
     contrast = await find_contrast(log, service.reading.topics, follower.ends)
+    say(f"{safe(service.where)}: {connectors}, answered as {state.profile.release} on {url}")
+    say("Ctrl-C ends it. To try:")
     for line in lines(url, state, contrast):
         say(f"  {line}")
     sys.stdout.flush()

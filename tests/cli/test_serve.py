@@ -52,7 +52,7 @@ async def running(*arguments: str) -> AsyncIterator[Service]:
     )
     assert process.stdout is not None
     try:
-        lines = [(await process.stdout.readline()).decode().rstrip("\n") for _ in range(4)]
+        lines = [(await process.stdout.readline()).decode().rstrip("\n") for _ in range(5)]
         yield Service(process, lines)
     finally:
         if process.returncode is None:
@@ -72,7 +72,7 @@ async def test_prints_what_works() -> None:
     """The three lines can be tried, and the last one shows a connector differ by release."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:
         assert service.lines[0].startswith(f"{LIFE}: 10 connectors, answered as kip on http://127.")
-        answers = [[await client.get(url) for url in urls(line)] for line in service.lines[1:]]
+        answers = [[await client.get(url) for url in urls(line)] for line in service.lines[2:]]
         assert [len(group) for group in answers] == [1, 1, 2]
         assert all(answer.status_code == 200 for group in answers for answer in group)
         older, newer = answers[2]
@@ -131,7 +131,7 @@ async def test_empty_log(tmp_path: Path) -> None:
     await log.close()
     async with running(str(tmp_path / "connect.db")) as service, httpx.AsyncClient() as client:
         assert ": 0 connectors, answered as kip on " in service.lines[0]
-        for line in service.lines[1:]:
+        for line in service.lines[2:]:
             assert (await client.get(urls(line)[0])).status_code == 200
 
 
