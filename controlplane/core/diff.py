@@ -62,7 +62,8 @@ def diff(before: ClusterState, after: ClusterState) -> list[Change]:
 def _change(
     place: _Place, was: _Fact | None, now: _Fact | None, states: tuple[ClusterState, ...]
 ) -> Change | None:
-    values = [fact.value if fact is not None else None for fact in (was, now)]
+    absent = 0 if place.aspect is Aspect.TASKS else None
+    values = [fact.value if fact is not None else absent for fact in (was, now)]
     if _same(*values):
         return None
     facts = [fact for fact in (was, now) if fact is not None]
@@ -104,7 +105,7 @@ def _about_config(state: ClusterState, name: str) -> _Facts:
 
 def _about_tasks(state: ClusterState, name: str) -> _Facts:
     config, place = state.config, _Place(name, Aspect.TASKS)
-    if name in config.connectors:
+    if config.task_ids(name):
         yield place, _Fact(len(config.task_ids(name)), place)
     if name in config.inconsistent:
         yield _Place(name, Aspect.INCONSISTENT), _Fact(value=True, changed=place)

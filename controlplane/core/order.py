@@ -51,6 +51,9 @@ def placed(entries: Iterable[Entry]) -> list[Placed]:
 
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
     """Entries in the one order."""
+    entries = list(entries)
+    if len({(entry.topic, entry.partition) for entry in entries}) <= 1:
+        return entries
     return [one.entry for one in placed(entries)]
 
 

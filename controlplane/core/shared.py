@@ -35,6 +35,11 @@ class CopyOnWrite(Generic[K, V]):
             self._published = None
         return self.items
 
+    def take(self, items: dict[K, V]) -> None:
+        """Have these instead of what is here. The caller keeps its hands off them from now on."""
+        self.items = items
+        self._published = None
+
     def drop(self, key: K) -> V | None:
         """Remove a key; nothing is copied where it is not there."""
         return self.writable().pop(key) if key in self.items else None

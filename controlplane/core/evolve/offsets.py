@@ -63,35 +63,38 @@ class OffsetFold:
         for part in parts:
             values.update(part)
         contested = _in_several(parts) if len(values) < sum(map(len, parts)) else set()
+        removed = [key for key, value in values.items() if value is None]
         if self.profile.offset_partitions:
-            contested |= {key for key in values if self._throws(key)}
-            contested |= self._hide(values)
-        gone = contested
-        if self.profile.offset_tombstone_removes:
-            gone = contested | {key for key, value in values.items() if value is None}
+            contested.update(key for key in self._suspects(values) if self._throws(key))
+            contested |= self._hide(values, removed)
+        gone = contested.union(removed if self.profile.offset_tombstone_removes else ())
         for key in gone:
             del values[key]
-        self._values.writable().update(values)
+        self._values.take(values)
         return frozenset(contested)
 
+    def _suspects(self, keys: Iterable[bytes | None]) -> Iterable[bytes | None]:
+        """Keys that may keep their record from being stored; short ones seldom do."""
+        if self.profile.offset_key_loses_batch:
+            return keys
+        return [key for key in keys if key is not None and len(key) >= _OVERFLOWING_BYTES]
+
     def _throws(self, key: bytes | None) -> bool:
-        """Whether the key keeps its record from being stored; short keys are rarely looked at."""
-        short = key is None or len(key) < _OVERFLOWING_BYTES
-        if short and not self.profile.offset_key_loses_batch:
-            return False
         subject = decode_partition(key, self.profile)
         return isinstance(subject, Invalid) and subject.thrown is not None
 
-    def _hide(self, values: Mapping[bytes | None, bytes | None]) -> set[bytes | None]:
+    def _hide(
+        self, keys: Iterable[bytes | None], removed: Iterable[bytes | None]
+    ) -> set[bytes | None]:
         """Hide what was removed; answer the keys that are other spellings of a removed one."""
-        removed = {key: self._identity(key) for key, value in values.items() if value is None}
-        hidden = {subject for subject in removed.values() if subject is not None}
+        dead = {key: self._identity(key) for key in removed}
+        hidden = {subject for subject in dead.values() if subject is not None}
         if not hidden:
             return set()
-        alive = {key: self._identity(key) for key in values if key not in removed}
+        alive = {key: self._identity(key) for key in keys if key not in dead}
         disputed = hidden & set(alive.values())
         self._hidden.writable().update(dict.fromkeys(hidden - disputed, True))
-        return {key for key, subject in {**alive, **removed}.items() if subject in disputed}
+        return {key for key, subject in {**alive, **dead}.items() if subject in disputed}
 
     def _identity(self, key: bytes | None) -> Identity | None:
         subject = decode_partition(key, self.profile)

@@ -1,0 +1,157 @@
+"""How fast a log is folded, and what an offset costs in memory, beside a fold by the json module.
+
+    python -m benchmarks.fold [--records 1000000] [--quick]
+
+The peer is what one would write first: decode key and value of every record with `json`, keep the
+last in a dict. All figures come from one run on one machine; the best of several rounds.
+"""
+
+import asyncio
+import gc
+import json
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.workload import CONFIG, OFFSETS, PARTITIONS, STATUS, mix, only_offsets
+from controlplane.core.entry import Batch
+from controlplane.core.evolve import Fold
+from controlplane.core.evolve.bulk import load
+from controlplane.core.profiles import Profile
+from controlplane.loading import load as load_log
+from controlplane.logs.sqlite import SqliteLog
+
+PROFILE = Profile.of("3.9")
+KEYS = 200_000
+
+
+class Figure(NamedTuple):
+    """One line of the table."""
+
+    what: str
+    ours: str
+    peer: str
+    ratio: str
+    goal: str
+
+
+def json_fold(batches: Iterable[Batch]) -> dict[Any, Any]:
+    """The peer: decode everything, the last of a key wins."""
+    state: dict[Any, Any] = {}
+    for batch in batches:
+        offsets = batch.topic == OFFSETS
+        for raw_key, raw_value in zip(batch.keys, batch.values, strict=True):
+            key: Any = (raw_key or b"").decode()
+            if offsets:
+                connector, partition = json.loads(key)
+                key = connector, json.dumps(partition, sort_keys=True)
+            state[key] = json.loads(raw_value or b"null")
+    return state
+
+
+def our_fold(batches: Sequence[Batch]) -> Fold:
+    """Ours, as a worker of a release would."""
+    fold = Fold(PROFILE)
+    load(fold, batches)
+    return fold
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Time of one run, the collector's debts paid before it."""
+    gc.collect()
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def best(rounds: int, *contestants: Callable[[], object]) -> list[float]:
+    """Each contestant's best time; they take turns, so that noise hits all alike."""
+    times = [[seconds(work) for work in contestants] for _ in range(rounds)]
+    return [min(column) for column in zip(*times, strict=True)]
+
+
+def _rates(what: str, records: int, ours: float, peer: float, goal: str) -> Figure:
+    rates = [f"{records / elapsed / 1e6:.2f} M/s" for elapsed in (ours, peer)]
+    return Figure(what, rates[0], rates[1], f"{peer / ours:.1f}×", goal)
+
+
+def bytes_per_key(records: int) -> Figure:
+    """Memory of the folded offsets by key: dict, keys and values; and of the peer's."""
+    sizes = []
+    contestants: tuple[Callable[[Sequence[Batch]], Fold | dict[Any, Any]], ...]
+    contestants = our_fold, json_fold
+    for work in contestants:
+        tracemalloc.start()
+        batches = list(only_offsets(records, KEYS))
+        state: Fold | dict[Any, Any] = work(batches)
+        # All is freed now but the survivors, which the state holds on to.
+        del batches
+        gc.collect()
+        sizes.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+        keys = _keys(state)
+        del state
+    ours, peer = (size / keys for size in sizes)
+    ratio = f"{peer / ours:.1f}×"
+    return Figure("bytes per offset key", f"{ours:.0f} B", f"{peer:.0f} B", ratio, "≤ 210 B")
+
+
+def _keys(state: Fold | dict[Any, Any]) -> int:
+    return len(state) if isinstance(state, dict) else len(state.snapshot().offsets[OFFSETS].values)
+
+
+async def from_sqlite(batches: Sequence[Batch], folder: Path, rounds: int) -> float:
+    """Seconds to fold an embedded log of these records."""
+    log = await SqliteLog.open(folder / "log.db")
+    for topic in (OFFSETS, STATUS, CONFIG):
+        await log.create_topic(topic, PARTITIONS[topic])
+    for batch in batches:
+        await log.put(list(batch.entries()))
+    elapsed = []
+    for _ in range(rounds):
+        gc.collect()
+        started = time.perf_counter()
+        await load_log(log, PROFILE)
+        elapsed.append(time.perf_counter() - started)
+    await log.close()
+    return min(elapsed)
+
+
+def figures(records: int, rounds: int) -> list[Figure]:
+    """Every line of the table."""
+    lines = []
+    for what, make, goal in (("offsets", only_offsets, "≥ 2 M/s"), ("mix", mix, "≥ 20×")):
+        batches = list(make(records, KEYS))
+        count = sum(map(len, batches))
+        ours, peer = best(rounds, partial(our_fold, batches), partial(json_fold, batches))
+        lines.append(_rates(f"{what}, from memory", count, ours, peer, goal))
+        with tempfile.TemporaryDirectory() as folder:
+            ours = asyncio.run(from_sqlite(batches, Path(folder), rounds))
+        lines.append(_rates(f"{what}, from SQLite", count, ours, peer, ""))
+    return [*lines, bytes_per_key(records)]
+
+
+@click.command(help=__doc__)
+@click.option("--records", default=1_000_000, show_default=True)
+@click.option("--rounds", default=5, show_default=True)
+@click.option("--quick", is_flag=True, help="A small run that only shows that it works.")
+def main(records: int, rounds: int, *, quick: bool) -> None:
+    """Measure and print."""
+    if quick:
+        records, rounds = 20_000, 1
+    table = Table("", "ours", "json fold", "ratio", "to reach", title=f"{records:,} records")
+    for line in figures(records, rounds):
+        table.add_row(*line)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

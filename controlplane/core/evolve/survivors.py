@@ -1,0 +1,61 @@
+"""Which status records still count, found without decoding the ones that do not.
+
+The last record of a key decides what is reported of a connector, task or topic, if it can be read
+and is no UNASSIGNED (which does not replace everything, `StatusFold`). What lies before it has no
+effect any more, with one exception: the tombstone of a connector takes its tasks along, so
+tombstones always count.
+"""
+
+from collections.abc import Sequence
+from itertools import compress
+
+from controlplane.core.codec.status import decode_status
+from controlplane.core.profiles import Profile
+from controlplane.core.records import Invalid, State, StatusRecord, TaskStatus
+
+Keys = Sequence[bytes | None]
+Values = Sequence[bytes | None]
+
+
+def survivors(keys: Keys, values: Values, profile: Profile) -> list[int]:
+    """Indexes, ascending, of the records of one partition that still count."""
+    last = dict(zip(keys, range(len(keys)), strict=True))
+    undecided = {key for key, index in last.items() if not _decides(key, values[index], profile)}
+    kept = set(last.values())
+    kept.update(compress(range(len(values)), [value is None for value in values]))
+    for places in _places(keys, undecided).values():
+        kept.update(_back_to_a_decision(places, keys, values, profile))
+    return sorted(kept)
+
+
+def _decides(key: bytes | None, value: bytes | None, profile: Profile) -> bool:
+    return value is None or _is_final(decode_status(key, value, profile))
+
+
+def _is_final(record: StatusRecord | Invalid) -> bool:
+    """Whether a record has the same effect whatever was before it."""
+    match record:
+        case Invalid():
+            return False
+        case TaskStatus(status=status) if status is not None:
+            return status.state is not State.UNASSIGNED
+    return True
+
+
+def _places(keys: Keys, wanted: set[bytes | None]) -> dict[bytes | None, list[int]]:
+    places: dict[bytes | None, list[int]] = {key: [] for key in wanted}
+    if wanted:
+        for index, key in enumerate(keys):
+            if key in wanted:
+                places[key].append(index)
+    return places
+
+
+def _back_to_a_decision(
+    places: list[int], keys: Keys, values: Values, profile: Profile
+) -> list[int]:
+    """The records of one key from the last that decides on: all of them if none does."""
+    for back, index in enumerate(reversed(places), start=1):
+        if _decides(keys[index], values[index], profile):
+            return places[-back:]
+    return places
