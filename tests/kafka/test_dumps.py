@@ -1,0 +1,54 @@
+"""What the console consumer of a release prints is read back to the byte."""
+
+import asyncio
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from controlplane.logs.dumps import read_dump
+from tests.jars import classpath, java
+from tests.kafka.real import Broker
+from tests.kafka.writing import in_order, writer
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+NewTopic = Callable[..., Awaitable[str]]
+
+CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+PATIENCE_S = 60
+"""Longer than a JVM needs to start beside others and to find the end of a small topic."""
+
+COLUMNS = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key")
+
+
+def consume(broker: Broker, topic: str, records: int) -> bytes:
+    """All that the console consumer of the broker's release prints of a topic."""
+    option = "--formatter-property" if broker.release.startswith("4.") else "--property"
+    command = [
+        *(str(java()), "-cp", classpath(f"org.apache.kafka:kafka-tools:{broker.release}")),
+        *(CONSUMER, "--bootstrap-server", broker.bootstrap, "--topic", topic),
+        *("--from-beginning", "--max-messages", str(records)),
+        *(part for name in COLUMNS for part in (option, f"print.{name}=true")),
+    ]
+    return subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_S).stdout
+
+
+async def test_the_console_consumer_of_a_release(
+    broker: Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    """Null, empty, bytes that are no UTF-8, headers, times of one's own: all as it was written."""
+    topic = await new_topic(2, cleanup__policy="delete")  # a compacted one refuses null keys
+    async with writer(broker) as out:
+        await out.put_nothing(topic, 0)
+        await out.put(topic, 0, b"connector-a", b'{"properties":{"a":"b"}}', timestamp=5)
+        await out.put(topic, 0, b"\xff\x01", b'\xed\xa0\xbd\x7f"\\/\x08\r\x00 \xe2\x88\x85')
+        await out.put(topic, 1, b"k", None, headers=(("a", b"1"), ("a", None), ("x", b"\xfe")))
+        await out.put(topic, 1, b"", b"")
+        await out.put(topic, 1, b'["c",{"a":"b,c:d"}]', b'{"pos":1}')
+    printed = tmp_path / "printed"
+    printed.write_bytes(await asyncio.to_thread(consume, broker, topic, len(out.written)))
+    dump = read_dump(printed, topic=topic)
+    assert dump.problems == []
+    assert dump.entries == in_order(out.written)
