@@ -46,8 +46,9 @@ async def entries_in(log: ReadableLog) -> list[Entry]:
 
 def facts(state: ClusterState) -> tuple[Any, ...]:
     """What a state tells, leaving out how it was read, and places in which nothing is."""
-    used = {name: topics for name, topics in state.status.active_topics.items() if topics}
-    status = msgspec.structs.replace(state.status, active_topics=used)
+    parts = {name: getattr(state.status, name) for name in ("tasks", "active_topics")}
+    filled = {part: {key: one for key, one in all_.items() if one} for part, all_ in parts.items()}
+    status = msgspec.structs.replace(state.status, **filled)
     offsets = {topic: part for topic, part in state.offsets.items() if part.values}
     return state.config, status, offsets, state.commands
 
