@@ -69,7 +69,7 @@ async def world_of(entries: Sequence[Entry], profile: Profile) -> World:
 async def every_view(world: World) -> list[str]:
     """All views, one below the other, with those of the log itself."""
     steps = [f"view {name}" for name in LOOKS] + ["log config", "log offsets", "log status"]
-    lines = []
+    lines: list[str] = []
     for step in (parse(f"{text}\n----\n", "x").steps[0] for text in steps):
         lines += await VERBS[step.verb](world, step)
         assert not world.disagreed, (step.text, lines)

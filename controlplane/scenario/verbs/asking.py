@@ -23,8 +23,8 @@ class BadStep(ValueError):
 def only(step: Step, *, words: int, options: Collection[str] = (), body: bool = False) -> None:
     """Check that a step has so many words, no options but these, and a body only if it may."""
     if len(step.words) != words:
-        given = f"{len(step.words)} words" if len(step.words) != 1 else "1 word"
-        raise BadStep(f"`{step.verb}` takes {words or 'no'} words, not {given}")
+        wanted = "one word" if words == 1 else f"{words or 'no'} words"
+        raise BadStep(f"`{step.verb}` takes {wanted}, and {len(step.words)} are there")
     for name in step.options:
         if name not in options:
             known = ", ".join(f"{one}=" for one in options) or "none"

@@ -1,0 +1,180 @@
+"""`controlplane scenario run`: exit codes, JSON, rewriting, folds that are installed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from controlplane.cli.scenario import scenario
+
+GOOD = "# Good.\n\ncluster w1@3.9\n----\nok\n"
+OTHER = "# Other.\n\ncluster w1@3.9\n----\nno\n"
+
+
+def run(*arguments: str | Path) -> Result:
+    """The command's exit code and output."""
+    return CliRunner().invoke(scenario, ["run", *map(str, arguments)])
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    """A scenario in a file."""
+    path = folder / f"{name}.scenario"
+    path.write_bytes(text.encode())
+    return path
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Git, in a folder."""
+    command = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", *arguments]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def test_all_as_written(tmp_path: Path) -> None:
+    """A folder stands for all scenarios below it."""
+    write(tmp_path, "a", GOOD)
+    (tmp_path / "deep").mkdir()
+    write(tmp_path / "deep", "b", GOOD)
+    result = run(tmp_path)
+    assert (result.exit_code, result.stdout) == (0, "2 scenarios, 2 steps: all as written\n")
+
+
+def test_differences(tmp_path: Path) -> None:
+    """Shown, counted, and told by the exit code."""
+    path = write(tmp_path, "a", OTHER)
+    result = run(path)
+    assert result.exit_code == 1
+    assert result.stdout == (
+        f"{path}:3: cluster w1@3.9\n    -no\n    +ok\n\n"
+        "if every change is wanted, `controlplane scenario run --rewrite`, then read `git diff`\n"
+        "1 scenario, 1 step: 1 differ\n"
+    )
+
+
+def test_json(tmp_path: Path) -> None:
+    """Every step of every file, for machines; the exit code is the same."""
+    path = write(tmp_path, "a", OTHER)
+    result = run("-o", "json", path)
+    assert result.exit_code == 1
+    step = {
+        "line": 3,
+        "step": "cluster w1@3.9",
+        "as_written": False,
+        "folds_agree": True,
+        "expected": ["no"],
+        "printed": ["ok"],
+    }
+    assert json.loads(result.stdout) == [{"file": str(path), "title": "Other.", "steps": [step]}]
+
+
+def test_bad_input(tmp_path: Path) -> None:
+    """One sentence, exit code 2, and no file is rewritten if one of them cannot be played."""
+    bad = write(tmp_path, "z", "view x\n")
+    huge = write(tmp_path, "huge", "#" * 1_000_001)
+    latin = tmp_path / "latin.scenario"
+    latin.write_bytes(b"# \xe9\n")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    sentences = {
+        bad: f"{bad}:1: `view` has no ----: put it on a line after the step",
+        huge: f"{huge}: larger than 1,000,000 bytes: not a scenario",
+        latin: f"{latin}: not UTF-8 at byte 2: not a scenario",
+        empty: f"{empty}: no *.scenario file in this folder",
+        tmp_path / "none": f"{tmp_path / 'none'}: No such file or directory",
+    }
+    for path, sentence in sentences.items():
+        result = run(path)
+        assert (result.exit_code, result.stderr) == (2, f"Error: {sentence}\n")
+    good = write(tmp_path, "a", OTHER)
+    assert run("--rewrite", good, bad).exit_code == 2
+    assert good.read_text() == OTHER
+
+
+def test_rewriting(tmp_path: Path) -> None:
+    """What is printed is written, nothing else changes, and doing it again changes nothing."""
+    path = write(tmp_path, "a", OTHER.replace("\n", "\r\n"))
+    result = run("--rewrite", path)
+    assert (result.exit_code, result.stdout) == (0, "1 scenario, 1 step: 1 rewritten\n")
+    assert path.read_bytes().decode() == OTHER.replace("no\n", "ok\n").replace("\n", "\r\n")
+    assert run("--rewrite", path).stdout == "1 scenario, 1 step: all as written\n"
+
+
+def test_rewriting_wants_a_clean_work_tree(tmp_path: Path) -> None:
+    """So that `git diff` shows what rewriting changed: new, changed and then staged files."""
+    git(tmp_path, "init", "-q")
+    path = write(tmp_path, "a", OTHER)
+    clean = write(tmp_path, "clean", GOOD)
+    for attempt in ("new", "changed"):
+        write(tmp_path, "a", f"# {attempt}\n{OTHER}")
+        result = run("--rewrite", path, clean)
+        assert result.exit_code == 2
+        assert "commit, or `git add`, first" in result.stderr
+        assert path.read_text() == f"# {attempt}\n{OTHER}"
+        git(tmp_path, "add", path.name, clean.name)
+        git(tmp_path, "commit", "-q", "-m", attempt)
+    write(tmp_path, "a", OTHER)
+    git(tmp_path, "add", path.name)
+    assert run("--rewrite", path).exit_code == 0
+    changed = [line for line in git(tmp_path, "diff").splitlines() if line[:1] in "+-"]
+    assert changed[2:] == ["-no", "+ok"]
+
+
+FOLD = """
+from controlplane.core.evolve import fold
+
+def blind(entries, profile, **settings):
+    return fold([], profile, **settings)
+"""
+
+STORY = """\
+cluster w1@3.9
+----
+ok
+
+given config
+connector-orders  {"properties":{}}
+----
+config@0
+
+view connectors
+----
+connector   tasks  3.9 (w1)
+orders      0      STARTED
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A distribution that registers a fold, as `replay` does."""
+    (tmp_path / "blind_fold.py").write_text(FOLD)
+    about = tmp_path / "blind_fold-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: blind-fold\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[controlplane.folds]\nblind = blind_fold:blind\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_installed_fold_is_asked(tmp_path: Path) -> None:
+    """By its name; what it says differently is printed, and never written into the file."""
+    path = write(tmp_path, "a", STORY)
+    result = run("--via", "blind", path)
+    assert result.exit_code == 1
+    assert "    +orders      (none)  (none)   <-- via blind\n" in result.stdout
+    assert run(path).exit_code == 0
+    refused = run("--rewrite", "--via", "blind", path)
+    assert refused.exit_code == 2
+    assert refused.stderr == (
+        f"Error: {path}:10: folds disagree here: settle that before rewriting\n"
+    )
+    sys.modules.pop("blind_fold")
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_fold_that_is_not_installed(tmp_path: Path) -> None:
+    """The sentence says which are."""
+    result = run("--via", "spark", write(tmp_path, "a", STORY))
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: no fold 'spark' is installed (installed: blind")

@@ -1,0 +1,89 @@
+"""What the views of a scenario print of a recorded log is what its workers answered."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import fold
+from controlplane.core.order import before, in_order
+from controlplane.core.profiles import Profile
+from controlplane.scenario.looks import LOOKS, Reader
+from controlplane.scenario.notation import printable
+from controlplane.scenario.story import Step, read_story
+
+EXACTLY_ONCE = {("exactly-once-3.9", "w1"), ("aborted-3.9", "w2")}
+"""Workers that ran with exactly-once support."""
+
+COMPACTED = 20
+"""In `compacted-3.9`, the first observation of a worker that started after compaction."""
+
+WHOLE = "/connectors?expand=status&expand=info"
+
+
+def records(path: Path) -> Iterator[Entry]:
+    """The records of a history."""
+    for line in path.read_bytes().splitlines()[1:]:
+        one = msgspec.json.decode(line)
+        key, value = (
+            None if one[name] is None else one[name].encode() for name in ("key", "value")
+        )
+        place = one["topic"], one["partition"], one["offset"], one["timestamp"]
+        yield Entry(*place, key, value, (), one.get("aborted", False))
+
+
+NAMES = [
+    "life-2.8", "life-3.4", "life-3.9", "life-4.3", "exactly-once-3.9", "roll-3.4-3.9-3.4",
+    "compacted-3.9", "aborted-3.9", "odd-records-3.9", "mirror-3.9",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_views_are_what_workers_answered(name: str, histories: Path) -> None:
+    """Connectors, how many tasks each runs, and every status: state, worker and trace."""
+    entries = in_order(records(histories / f"{name}.log.jsonl"))
+    steps = read_story(histories / f"{name}.story.jsonl")
+    observed = [step for step in steps if WHOLE in step.answers]
+    if name == "compacted-3.9":
+        observed = [step for step in observed if step.n >= COMPACTED]
+    assert observed
+    for step in observed:
+        reader = reading(entries, name, step)
+        whole = step.answers[WHOLE].answer
+        cells = LOOKS["connectors"].cells(reader)
+        assert {printable(one) for one in step.answers["/connectors"].answer} == set(cells)
+        check_tasks(reader, whole)
+        check_statuses(reader, whole)
+
+
+def reading(entries: list[Entry], name: str, step: Step) -> Reader:
+    """What the worker that was observed had read."""
+    seen = list(before(entries, step.positions))
+    exactly_once = (name, step.worker) in EXACTLY_ONCE
+    state = fold(seen, Profile.of(step.release or ""), exactly_once=exactly_once)
+    return Reader(state, seen)
+
+
+def check_tasks(reader: Reader, whole: dict[str, Any]) -> None:
+    """The shared column `tasks`."""
+    shared = LOOKS["connectors"].first
+    assert shared is not None
+    counts = shared.cells(reader)
+    for name, answer in whole.items():
+        assert counts[printable(name)] == str(len(answer["info"]["tasks"]))
+
+
+def check_statuses(reader: Reader, whole: dict[str, Any]) -> None:
+    """The view `status`, row by row; it has no row more for any of these connectors."""
+    cells = LOOKS["status"].cells(reader)
+    for name, answer in whole.items():
+        reports = {printable(name): answer["status"]["connector"]}
+        reports |= {printable(f"{name}-{one['id']}"): one for one in answer["status"]["tasks"]}
+        for label, report in reports.items():
+            assert cells[label].startswith(f"{report['state']} {report['worker_id']} gen ")
+            assert cells[label].endswith(printable(report.get("trace", "")))
+        tasks = reader.state.status.tasks.get(name, {})
+        assert len(tasks) == len(answer["status"]["tasks"])

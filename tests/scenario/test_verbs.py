@@ -1,0 +1,99 @@
+"""Verbs: what the scenarios do not show, and what a step that makes no sense is told."""
+
+import pytest
+
+from controlplane.scenario.parse import BadScenario
+from controlplane.scenario.verbs import LATER, VERBS
+from tests.scenario.playing import NAME, played, printed
+
+CLUSTER = "cluster w1@3.4 w2@3.9 partitions=2\n----\n\n"
+
+WRONG = {
+    "given config\na  b": "1: there is no cluster yet: begin with `cluster w1@3.9`",
+    "cluster": "1: name at least one worker: `cluster w1@3.9`",
+    "cluster w1": "1: `w1` is no worker: write it like w1@3.4 or w1@3.9+eos",
+    "cluster a@3.4 a@3.5": "1: there are two workers a: name them differently",
+    "cluster a@x": "1: unknown release 'x': use 0.9.0.0 to ",
+    "cluster a@9.9": "1: release 9.9 is not known here: use one up to ",
+    "cluster a@3.9 leader=b": "1: leader=b is none of the workers (a)",
+    "cluster a@3.9 partitions=0": "1: partitions=0: use 1 to 1000",
+    "cluster a@3.9 steps=yes": "1: steps=yes: use on or off",
+    "cluster a@3.9 stpes=on": "1: `cluster` has no option stpes= (known: leader=, partitions=, ",
+    "wiew tasks": "1: `wiew` is not a verb: use cluster, compact, given, log, roll, view",
+}
+"""What a scenario begins with, and the sentence it gets."""
+
+WRONG_LATER = {
+    "cluster a@3.9": "4: there is a cluster already: a scenario has one",
+    "given": "4: `given` takes one word, and 0 are there",
+    "given config": "4: no records: write one per line, key, two spaces, value",
+    "given config\na  b\na b": "6: not a record: write key, two spaces, value (∅ for a tombstone)",
+    "given stuff\na  b": "4: `stuff` is no topic: use config, offsets, status, commands",
+    "given config topic=a\na  b": "4: only an offsets topic can have another name",
+    "given status partition=2\na  b": "4: partition=2: the topic has 2, numbered from 0",
+    "given status partition=-1\na  b": "4: partition=-1 is not a whole number",
+    "given config clock=5\na  b": "4: clock=5 is not a time: write it like -5s or 250ms",
+    "given config transaction=maybe\na  b": "4: transaction=maybe: use committed or aborted",
+    "log config from=x": "4: from=x is not a whole number",
+    "log config\nbody": "5: `log` takes no lines before ----",
+    "compact offsets topic=own": "4: there is no topic own yet",
+    "roll w3 to=3.5": "4: there is no worker w3 (there are: w1 w2)",
+    "roll w1": "4: say what it becomes: to=3.7",
+    "view all": "4: there is no view all: use connectors, tasks, status, topics, offsets, ",
+}
+"""The same for steps that come after `CLUSTER`."""
+
+CASES = [*WRONG.items(), *((CLUSTER + text, message) for text, message in WRONG_LATER.items())]
+
+
+@pytest.mark.parametrize(("text", "message"), CASES)
+def test_what_makes_no_sense_is_told_with_its_line(text: str, message: str) -> None:
+    """One sentence that says what would; the scenario does not go on."""
+    with pytest.raises(BadScenario) as failure:
+        played(f"{text}\n----\n")
+    assert str(failure.value).startswith(f"{NAME}:{message}")
+
+
+@pytest.mark.parametrize("verb", LATER)
+def test_verbs_that_come_later_say_so(verb: str) -> None:
+    """Not as if they were unknown."""
+    with pytest.raises(BadScenario, match="sends commands, which this version cannot do yet"):
+        played(f"{verb} /connectors\n----\n")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_has_an_example(verb: str) -> None:
+    """Its docstring shows the step and what it prints."""
+    text = VERBS[verb].__doc__ or ""
+    assert f"        {verb} " in text
+    assert "        ----\n" in text
+
+
+def test_workers_stand_by_release_and_then_by_name() -> None:
+    """`kip` last; of one release those with exactly-once support after the others."""
+    text = "cluster b@kip a@3.9+eos d@3.9 c@3.9 e@0.10.0\n----\n\nview worker\n----\n"
+    assert printed(text)[0] == ("worker         0.10.0 (e)  3.9 (c d)  3.9+eos (a)  kip (b)")
+
+
+def test_a_marker_takes_an_offset_in_each_partition() -> None:
+    """Also where the next records come without a transaction, and after compaction."""
+    text = CLUSTER + (
+        "given status transaction=aborted\na  1\nd  2\nf  3\n----\n\n"
+        "compact status\n----\n\n"
+        "given status partition=0\na  1\n----\n"
+    )
+    results = played(text)[1]
+    assert results[1].printed == (
+        "status@0:0",
+        "status@0:1  marker: aborted",
+        "status@1:0..1",
+        "status@1:2  marker: aborted",
+    )
+    assert results[3].printed == ("status@0:2",)
+
+
+def test_the_leader_goes_on_leading() -> None:
+    """Unless it is said who does, also through its own restart."""
+    text = CLUSTER + "roll w1 to=3.5+eos\n----\n"
+    assert printed(text) == ["w1 3.4 -> 3.5+eos", "leader w1@3.5+eos"]
+    assert printed(text + "\nroll w2 to=4.3 leader=w2\n----\n")[1] == "leader w2@4.3"
