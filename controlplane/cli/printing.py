@@ -51,13 +51,13 @@ def count(number: int, what: str) -> str:
 
 
 def say(text: str = "", style: str = "") -> None:
-    """Print a line; it wraps where the terminal ends, between words."""
-    _console().print(Text(text, style=style), soft_wrap=not sys.stdout.isatty())
+    """Print a line, made safe; on a terminal it wraps between words."""
+    _console().print(Text(safe(text), style=style), soft_wrap=not sys.stdout.isatty())
 
 
 def note(text: str) -> None:
     """Print a remark to standard error: what is not the answer itself."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(safe(text) + "\n")
 
 
 def table(

@@ -8,9 +8,9 @@ import msgspec
 
 from controlplane.asof import cut_at, ends_now
 from controlplane.cli.options import Reading
-from controlplane.cli.printing import note, safe
+from controlplane.cli.printing import note
 from controlplane.cli.progress import Watched
-from controlplane.core.entry import Entry, Position
+from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.evolve import Fold
 from controlplane.core.order import UnknownMoment, ends_at, entries_of
 from controlplane.core.profiles import Profile
@@ -51,10 +51,13 @@ class Source(msgspec.Struct, frozen=True):
         """The same, as a snapshot."""
         return (await self.fold(profile, trace=trace)).snapshot()
 
+    def batches(self) -> AsyncIterator[Batch]:
+        """Every record that is read, as it lies in the log."""
+        return self.log.read(list(self.stop), stop=self.stop)
+
     async def entries(self) -> list[Entry]:
-        """Every record that is read."""
-        batches = self.log.read(list(self.stop), stop=self.stop)
-        return list(entries_of([batch async for batch in batches]))
+        """The same one by one."""
+        return list(entries_of([batch async for batch in self.batches()]))
 
     async def records(self, wanted: Iterable[Position]) -> dict[Position, Entry]:
         """The records at these positions, in one pass over as little as holds them all."""
@@ -150,7 +153,7 @@ def _check_within(asked: Ends, ends: Ends) -> None:
 
 def _tell(where: str, problems: Sequence[str]) -> None:
     for problem in problems[:PROBLEMS_SHOWN]:
-        note(safe(f"{where}: {problem}"))
+        note(f"{where}: {problem}")
     more = len(problems) - PROBLEMS_SHOWN
     if more > 0:
         note(f"{where}: … and {more} more; `-o json` lists them all")

@@ -21,7 +21,7 @@ from controlplane.cli.options import (
     plugins_option,
     read_plugins,
 )
-from controlplane.cli.printing import note, print_json, safe, say
+from controlplane.cli.printing import note, print_json, say
 from controlplane.cli.sources import read_all
 from controlplane.core.entry import Entry
 from controlplane.scenario.story import (
@@ -149,11 +149,11 @@ def _summary(verdict: Verdict) -> str:
 
 def _print_difference(difference: Difference, evidence: Evidence) -> None:
     say(
-        f"step {difference.step}, {difference.release}: GET {safe(difference.path)}",
+        f"step {difference.step}, {difference.release}: GET {difference.path}",
         style="bold",
     )
     for line in _compared(difference.recorded, difference.folded):
-        say(f"  {safe(line)}", style=_STYLES.get(line[0], ""))
+        say(f"  {line}", style=_STYLES.get(line[0], ""))
     cause = evidence.cause(difference)
     why = records.record(cause, evidence.topics) if cause else "no record has a say in it"
     say(f"  because of {why}")

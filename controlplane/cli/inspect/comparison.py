@@ -9,7 +9,7 @@ from controlplane.cli import records
 from controlplane.cli.inspect.facts import NONE, Facts, all_facts, states
 from controlplane.cli.inspect.overview import vector
 from controlplane.cli.inspect.shown import shown, text
-from controlplane.cli.printing import count, print_json, safe, say, table
+from controlplane.cli.printing import count, print_json, say, table
 from controlplane.cli.sources import Source
 from controlplane.core.diff import Aspect, Change, diff
 from controlplane.core.entry import Entry, Position
@@ -132,9 +132,9 @@ def _print_differences(
         say(f"{' and '.join(loaded)} agree in everything", style="green")
         return
     for one in differences[:DIFFERENCES_SHOWN]:
-        say(f"{safe(one.connector)}: {safe(one.fact)}", style="bold")
+        say(f"{one.connector}: {one.fact}", style="bold")
         for release, value in one.values.items():
-            say(f"  {release:8} {safe(text(one.aspect, one.item, value))}")
+            say(f"  {release:8} {text(one.aspect, one.item, value)}")
         cause = causes.get(one.cause) if one.cause else None
         say(f"  because of {records.record(cause, source.topics) if cause else 'no one record'}")
     more = len(differences) - DIFFERENCES_SHOWN

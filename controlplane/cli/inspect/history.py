@@ -128,6 +128,9 @@ def events(
             yield Event(entry, "of no use", outcome.reason)
         elif entry.topic == topics.config:
             yield from _spoken(entry, profile)
+        was_there, is_there = (name in state.config.connectors for state in (before, after))
+        if was_there != is_there:
+            yield Event(entry, "connector", "created" if is_there else "removed")
         for one in diff(before, after):
             what = f"{one.aspect.value} {one.item}".strip()
             words = change(one.aspect, one.item, one.before, one.after)

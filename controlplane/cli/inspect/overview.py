@@ -5,13 +5,14 @@ from typing import Any
 import msgspec
 
 from controlplane.cli.inspect.facts import Facts, all_facts
-from controlplane.cli.printing import count, print_json, safe, say, table
+from controlplane.cli.inspect.unreadable import Unreadable, unreadable
+from controlplane.cli.printing import count, print_json, say, table
 from controlplane.cli.records import place
 from controlplane.cli.sources import Source
 from controlplane.core.evolve import Fold
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile
-from controlplane.core.state import ClusterState
+from controlplane.core.state import ClusterState, Topics
 
 UNREADABLE_SHOWN = 5
 """How many records of no use are named in the table view; JSON has all that the fold kept."""
@@ -21,16 +22,18 @@ _HEADS = ("CONNECTOR", "TYPE", "TARGET STATE", "TASKS", "STATUS", "TASK STATES",
 
 async def show(source: Source, profile: Profile, plugins: Plugins | None, output: str) -> None:
     """Print the connectors of a log."""
-    fold = await source.fold(profile)
-    state = fold.snapshot()
+    state = await source.state(profile)
+    found = await unreadable(
+        source.batches(), Fold(profile, topics=source.topics, exactly_once=source.exactly_once)
+    )
     rows = all_facts(state, plugins or Plugins())
     if output == "json":
-        print_json(_document(source, fold, state, rows))
+        print_json(_document(source, found, state, rows))
         return
     _print_rows(rows, typed=plugins is not None)
     say()
     say(f"{count(len(state.config.connectors), 'connector')}, as {heading(profile, source)}")
-    for line in unreadable(fold, state):
+    for line in _remarks(found, source.topics):
         say(line)
     say(f"read up to {vector(source)}")
 
@@ -48,15 +51,15 @@ def vector(source: Source) -> str:
     return msgspec.json.encode({topic: list(ends) for topic, ends in source.stop.items()}).decode()
 
 
-def unreadable(fold: Fold, state: ClusterState) -> list[str]:
-    """Lines on the records that were of no use to the worker: how many, the first, why."""
-    if not fold.unreadable_count:
+def _remarks(found: Unreadable, topics: Topics) -> list[str]:
+    """Lines on the records that are of no use to the worker: how many, the first, why."""
+    if not found.count:
         return []
-    shown = list(state.unreadable.items())[:UNREADABLE_SHOWN]
-    lines = [f"{count(fold.unreadable_count, 'record')} of no use to it:"]
-    lines += [f"  {place(position, state.topics)}  {safe(why)}" for position, why in shown]
-    more = fold.unreadable_count - len(shown)
-    return lines + ([f"  … and {more} more; `-o json` names them"] if more else [])
+    shown = list(found.records.items())[:UNREADABLE_SHOWN]
+    lines = [f"{count(found.count, 'record')} of no use to it:"]
+    lines += [f"  {place(position, topics)}  {why}" for position, why in shown]
+    more = found.count - len(shown)
+    return lines + ([f"  … and {more} more; -o json names them"] if more else [])
 
 
 def _print_rows(rows: list[Facts], *, typed: bool) -> None:
@@ -70,16 +73,18 @@ def _print_rows(rows: list[Facts], *, typed: bool) -> None:
     table(heads, [row.cells(typed=typed) for row in rows], troubled | failed)
 
 
-def _document(source: Source, fold: Fold, state: ClusterState, rows: list[Facts]) -> dict[str, Any]:
+def _document(
+    source: Source, found: Unreadable, state: ClusterState, rows: list[Facts]
+) -> dict[str, Any]:
     return source.about | {
         "profile": state.profile.release,
         "exactly_once": state.exactly_once,
         "connectors": [msgspec.to_builtins(row, str_keys=True) for row in rows],
         "unreadable": {
-            "count": fold.unreadable_count,
+            "count": found.count,
             "records": [
                 {"position": position._asdict(), "reason": why}
-                for position, why in state.unreadable.items()
+                for position, why in found.records.items()
             ],
         },
     }

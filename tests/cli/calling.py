@@ -1,0 +1,87 @@
+"""Calling the command line: in this process, which is quick, or as the shell does."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from click.testing import CliRunner
+
+from controlplane.__main__ import main
+from controlplane.core.entry import Entry
+from controlplane.logs.opening import partitions_of
+from controlplane.logs.sqlite import SqliteLog
+
+ROOT = Path(__file__).resolve().parents[2]
+NOBODY = 65_534
+"""User id of nobody, on every Linux."""
+
+
+class Said(NamedTuple):
+    """What a command printed, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The JSON document on standard output."""
+        return json.loads(self.out)
+
+
+def call(*arguments: object, columns: int = 120) -> Said:
+    """Run a command in this process. A traceback fails the test."""
+    words = [str(one) for one in arguments]
+    result = CliRunner().invoke(main, words, env={"COLUMNS": str(columns)})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Said(result.exit_code, result.stdout, result.stderr)
+
+
+def shell(*arguments: object, **environment: str) -> Said:
+    """Run a command as a process of its own."""
+    words = [sys.executable, "-m", "controlplane", *map(str, arguments)]
+    done = subprocess.run(
+        words, capture_output=True, cwd=ROOT, env={**os.environ, **environment}, check=False
+    )
+    return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def refusal(said: Said) -> str:
+    """The one sentence of a command that refused: nothing on standard output, exit code 2."""
+    lines = said.err.strip().splitlines()
+    assert (said.code, said.out, len(lines)) == (2, "", 1), said
+    assert lines[0].startswith("Error: ")
+    return lines[0].removeprefix("Error: ")
+
+
+def embedded(path: Path, entries: Sequence[Entry]) -> Path:
+    """An embedded log that holds these entries."""
+
+    async def fill() -> None:
+        log = await SqliteLog.open(path)
+        for topic, partitions in partitions_of(list(entries)).items():
+            await log.create_topic(topic, partitions)
+        await log.put(entries)
+        await log.close()
+
+    asyncio.run(fill())
+    return path
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Root may read everything: be nobody for a while. Whoever is not root stays who they are."""
+    me = os.geteuid()
+    if me == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(me)

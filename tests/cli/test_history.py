@@ -1,0 +1,113 @@
+"""`controlplane inspect --history`: every change of a connector; secrets stay secret."""
+
+import json
+from pathlib import Path
+
+from controlplane.core.entry import Entry
+from tests.cli.calling import call, embedded
+
+BORN = """\
+RECORD        TIME (UTC)                WHAT                     CHANGE
+────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+config@12     2026-11-20 22:53:23.177   target state             ∅ → STOPPED
+config@13     2026-11-20 22:53:23.177   connector                created
+                                        config connector.class   ∅ → lab.PagesSourceConnector
+                                        config name              ∅ → born
+                                        config rows              ∅ → 2
+                                        config tasks.max         ∅ → 2
+                                        config topics            ∅ → born
+                                        tasks                    ∅ → 0
+status@1:44   2026-11-20 22:53:23.194   status                   ∅ → STOPPED on 127.0.0.1:8085
+status@1:51   2026-11-20 22:53:57.113   status                   STOPPED → UNASSIGNED on 127.0.0.1:8085
+status@1:54   2026-11-20 22:53:59.299   status                   UNASSIGNED on 127.0.0.1:8085 → PAUSED on 127.0.0.1:8083
+status@1:64   2026-11-20 22:55:00.498   status                   PAUSED on 127.0.0.1:8083 → STOPPED on 127.0.0.1:8085
+
+6 records, 0 of which changed nothing for kip
+"""  # noqa: E501 - printed so
+
+
+def test_every_change_with_its_record_and_time(histories: Path) -> None:
+    """A connector born STOPPED, while the cluster is rolled."""
+    said = call("inspect", histories / "roll-3.4-3.9-3.4.log.jsonl", "--history", "born", columns=160)
+    assert (said.code, said.out) == (0, BORN)
+
+
+def test_requests_offsets_and_task_configs_are_told(histories: Path) -> None:
+    """Restarts are events; task configs wait for their commit; offsets move by raw key."""
+    log = histories / "life-3.9.log.jsonl"
+    events = call("inspect", log, "--history", "pages", "-o", "json").json["events"]
+    told = {event["what"] for event in events}
+    assert {"restart", "task config", "task config 0", 'source offset {"page": 0}'} <= told
+    moved = [event for event in events if event["what"] == 'source offset {"page": 1}']
+    assert (moved[0]["before"], moved[0]["after"]) == (None, {"row": 4})
+    assert any(event["after"] is None for event in moved)
+
+
+def test_a_record_of_no_use_is_part_of_the_history(histories: Path) -> None:
+    """What a foreign hand wrote wrongly is shown with the reason."""
+    log = histories / "odd-records-3.9.log.jsonl"
+    said = call("inspect", log, "--history", "other", "--profile", "3.9")
+    assert "unknown target state 'SLEEPING'" in said.out
+
+
+def config(offset: int, **properties: str) -> Entry:
+    """A connector config."""
+    value = json.dumps({"properties": {"name": "c", **properties}}).encode()
+    return Entry("connect-configs", 0, offset, offset * 1000, b"connector-c", value)
+
+
+def test_secrets_are_hidden_everywhere(tmp_path: Path) -> None:
+    """In the history, in depth, in comparisons; a change of a secret still shows as one."""
+    log = embedded(
+        tmp_path / "log.db",
+        [
+            config(0, **{"db.password": "first-secret", "api.key": "${env:KEY}"}),
+            config(1, **{"db.password": "other-secret", "url": "jdbc://me:third-secret@host/x"}),
+            Entry("connect-configs", 0, 2, 5, b"target-state-c", b'{"state.v2":"STOPPED"}'),
+        ],
+    )
+    history = call("inspect", log, "--history", "c").out
+    assert "[hidden] → [hidden] (another value)" in history
+    assert "${env:KEY}" in history
+    depth = call("inspect", log, "--connector", "c").out
+    assert "jdbc://me:[hidden]@host/x" in depth
+    compared = call("inspect", log, "--compare", "3.4,3.9").out
+    machines = [
+        call("inspect", log, *view, "-o", "json").out
+        for view in (["--history", "c"], ["--connector", "c"], ["--compare", "3.4,3.9"])
+    ]
+    assert not [text for text in (history, depth, compared, *machines) if "-secret" in text]
+
+
+def test_rest_answers_as_connect_does(tmp_path: Path) -> None:
+    """A worker shows its configs as they are, and so does its answer here."""
+    log = embedded(tmp_path / "log.db", [config(0, password="s3cret")])
+    found = call("inspect", log, "--rest").json
+    assert found["/connectors/c/config"]["answer"]["password"] == "s3cret"
+
+
+def test_a_long_run_of_offsets_is_shortened(tmp_path: Path) -> None:
+    """The table keeps the first few and counts the others; JSON has each."""
+    offsets = [
+        Entry("connect-offsets", 0, n, n, b'["c",{"f":1}]', b'{"at":%d}' % n) for n in range(30)
+    ]
+    log = embedded(tmp_path / "log.db", [config(0), *offsets, config(1, tasks="1")])
+    said = call("inspect", log, "--history", "c")
+    assert "… 20 more up to here" in said.out
+    assert said.out.count("source offset {") == 10
+    events = call("inspect", log, "--history", "c", "-o", "json").json["events"]
+    assert sum(event["what"].startswith("source offset") for event in events) == 30
+
+
+def test_times_that_are_none(tmp_path: Path) -> None:
+    """A log may not know the time of a record, or have one that no calendar has."""
+    log = embedded(
+        tmp_path / "log.db",
+        [
+            Entry("connect-configs", 0, 0, -1, b"connector-c", b'{"properties":{}}'),
+            Entry("connect-configs", 0, 1, 2**62, b"connector-c", None),
+        ],
+    )
+    out = call("inspect", log, "--history", "c").out
+    assert "unknown" in out
+    assert f"{2**62} ms" in out

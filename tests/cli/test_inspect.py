@@ -1,0 +1,215 @@
+"""`controlplane inspect`: views of a log as tables, and as JSON."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Entry
+from tests.cli.calling import Said, call, embedded, shell
+
+ODD = """\
+CONNECTOR   TYPE      TARGET STATE   TASKS   STATUS    TASK STATES   REMARKS
+────────────────────────────────────────────────────────────────────────────────────────────────────
+ghost       unknown   STOPPED        -       -         -             target state without a
+                                                                     connector config
+half        source    STARTED        2       RUNNING   2 RUNNING
+other       source    STARTED        2       PAUSED    2 PAUSED
+pages       source    STARTED        2       RUNNING   2 RUNNING
+trailing    source    STOPPED        0       PAUSED    -
+
+4 connectors, as a worker of 3.9.2 sees LOG
+11 records of no use to it:
+  config@10  unknown target state 'SLEEPING'
+  config@17  unknown key
+  config@18  undecodable value: no JSON: a value is missing at position 14
+  config@19  properties is missing or not an object
+  config@22  value is unexpectedly null
+  … and 6 more; -o json names them
+read up to {"connect-configs":[28],"connect-offsets":[11,9,2,3,2],"connect-status":[18,30,10]}
+"""
+
+
+def inspect(histories: Path, history: str, *options: str, columns: int = 120) -> Said:
+    """Inspect a history; it must work."""
+    said = call("inspect", histories / f"{history}.log.jsonl", *options, columns=columns)
+    assert said.code == 0, said.err
+    return said
+
+
+def test_connectors_and_what_is_wrong_with_them(histories: Path) -> None:
+    """The default view: a row each, then what could not be read, then how far it was read."""
+    catalogue = str(histories / "catalogue.json")
+    said = inspect(
+        histories, "odd-records-3.9", "--profile", "3.9", "--plugins", catalogue, columns=100
+    )
+    assert said.out.replace(str(histories / "odd-records-3.9.log.jsonl"), "LOG") == ODD
+    assert said.err == ""
+
+
+def test_the_same_for_machines(histories: Path) -> None:
+    """JSON has everything that the table has, and every unreadable record."""
+    found = inspect(histories, "odd-records-3.9", "--profile", "3.9", "-o", "json").json
+    ghost, half = found["connectors"][:2]
+    assert (ghost["name"], ghost["configured"], ghost["target_state"]) == (
+        "ghost",
+        False,
+        "STOPPED",
+    )
+    assert half["task_states"] == {"0": "RUNNING", "1": "RUNNING"}
+    assert found["profile"] == "3.9.2"
+    assert found["unreadable"]["count"] == len(found["unreadable"]["records"]) == 11
+    assert found["read_up_to"]["connect-configs"] == [28]
+
+
+@pytest.mark.parametrize("columns", [80, 120, 200])
+def test_tables_fit(histories: Path, columns: int) -> None:
+    """No row of a table is wider than it may be."""
+    said = inspect(histories, "odd-records-3.9", columns=columns)
+    rows = said.out.split("\n\n")[0].splitlines()
+    assert max(map(len, rows)) <= columns
+
+
+def test_an_inconsistent_connector_is_marked(tmp_path: Path) -> None:
+    """A task commit that does not find its task configs."""
+    log = embedded(
+        tmp_path / "log.db",
+        [
+            Entry("connect-configs", 0, 0, 1, b"connector-c", b'{"properties":{"name":"c"}}'),
+            Entry("connect-configs", 0, 1, 2, b"commit-c", b'{"tasks":2}'),
+        ],
+    )
+    (row,) = call("inspect", log, "-o", "json").json["connectors"]
+    assert (row["tasks"], row["flags"]) == (0, ["inconsistent"])
+    assert "inconsistent" in call("inspect", log).out
+
+
+@pytest.mark.parametrize(
+    ("moment", "config"),
+    [
+        ("config@57", [58]),
+        ("2026-11-20T22:50:11.982Z", [7]),
+        ('{"connect-configs":[3],"connect-status":[2]}', [3]),
+        ("1795215011983", [8]),
+    ],
+)
+def test_as_of(histories: Path, moment: str, config: list[int]) -> None:
+    """A record, a time, a vector, milliseconds: a cut through all partitions."""
+    found = inspect(histories, "life-3.9", "--as-of", moment, "-o", "json").json
+    assert found["read_up_to"]["connect-configs"] == config
+
+
+def test_what_as_of_prints_is_what_as_of_takes(histories: Path) -> None:
+    """The printed vector leads to the same view."""
+    once = inspect(histories, "life-3.9", "--as-of", "config@57")
+    vector = once.out.splitlines()[-1].removeprefix("read up to ")
+    assert inspect(histories, "life-3.9", "--as-of", vector).out == once.out
+
+
+def test_a_vector_that_names_one_topic_leaves_out_the_others(histories: Path) -> None:
+    """A partition that a vector does not name is wholly out."""
+    vector = '{"connect-configs":[100],"connect-status":[45]}'
+    found = inspect(histories, "life-3.9", "--as-of", vector, "-o", "json").json
+    assert found["read_up_to"]["connect-status"] == [45, 0, 0]
+    assert found["read_up_to"]["connect-offsets"] == [0, 0, 0, 0, 0]
+
+
+def test_one_connector_in_depth(histories: Path) -> None:
+    """Config, target state, tasks, status, offsets, topics."""
+    found = inspect(histories, "life-3.9", "--connector", "pages", "-o", "json").json
+    assert found["config"]["rows"] == "11"
+    assert found["target_state"] == "STARTED"
+    assert [task["status"]["state"] for task in found["task_list"]] == ["RUNNING"]
+    assert {"partition": {"page": 0}, "offset": {"row": 11}} in found["source_offsets"]
+    assert found["active_topics"] == ["alpha", "beta"]
+    shown = inspect(histories, "life-3.9", "--connector", "pages").out
+    assert '{"page": 0}' in shown
+    assert "RUNNING on 127.0.0.1:8083, generation" in shown
+
+
+def test_offsets_of_a_sink_lie_elsewhere(histories: Path) -> None:
+    """A sink's offsets are in its consumer group, and that is said."""
+    catalogue = str(histories / "catalogue.json")
+    said = inspect(histories, "life-3.9", "--connector", "archive", "--plugins", catalogue)
+    assert "its offsets lie in its consumer group, not in this log" in said.out
+
+
+def test_an_offset_that_the_worker_cannot_reach_is_explained(histories: Path) -> None:
+    """3.9 shows null for a key that Java re-serialises in another order."""
+    said = inspect(histories, "life-3.9", "--profile", "3.9", "--connector", "größe/ümläut 😀 %;+")
+    assert "null: the worker looks under other key bytes than those in the log" in said.out
+
+
+def test_rest_answers_are_those_of_the_recorded_worker(histories: Path) -> None:
+    """`--rest` is what the real 3.9.1 answered at the end of its life."""
+    catalogue = str(histories / "catalogue.json")
+    found = inspect(
+        histories, "roll-3.4-3.9-3.4", "--rest", "--profile", "3.9.1", "--plugins", catalogue
+    ).json
+    assert found["/connectors"] == {"status": 200, "answer": ["born", "pages", "paused"]}
+    assert found["/connectors/pages"]["answer"]["type"] == "source"
+    assert found["/"]["answer"]["version"] == "3.9.1"
+
+
+def test_aborted_records_are_seen_without_exactly_once_support(histories: Path) -> None:
+    """The same log has one connector more for a worker that reads what was aborted."""
+    without = inspect(histories, "aborted-3.9", "-o", "json").json["connectors"]
+    having = inspect(histories, "aborted-3.9", "--exactly-once", "-o", "json").json["connectors"]
+    names = [{row["name"] for row in rows} for rows in (without, having)]
+    assert names[0] - names[1] == {"aborted"}
+
+
+def test_worker_properties_name_topics_and_support(histories: Path, tmp_path: Path) -> None:
+    """What a worker is started with is how its log is read; flags beat the file."""
+    properties = tmp_path / "worker.properties"
+    properties.write_text(
+        "config.storage.topic=elsewhere\nexactly.once.source.support=enabled\n", "utf-8"
+    )
+    options = ["--worker-properties", str(properties), "-o", "json"]
+    lost = call("inspect", histories / "aborted-3.9.log.jsonl", *options)
+    assert (lost.code, "there is no topic elsewhere" in lost.err) == (2, True)
+    found = inspect(histories, "aborted-3.9", *options, "--config-topic", "connect-configs").json
+    assert found["exactly_once"] is True
+
+
+def test_a_release_too_new_to_be_known_is_read_as_the_newest(histories: Path) -> None:
+    """With a warning, which does not disturb the JSON."""
+    said = inspect(histories, "life-3.9", "--profile", "9.9", "-o", "json")
+    assert said.json["profile"] == "4.3.0"
+    assert said.err == "Warning: release 9.9 is not known; read as 4.3.0\n"
+
+
+def test_names_from_strangers_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    """Terminal sequences and turned text in a connector's name come as escapes."""
+    name = "\x1b[31mred\u202e[bold]"
+    key = f"connector-{name}".encode()
+    log = embedded(
+        tmp_path / "log.db",
+        [Entry("connect-configs", 0, 0, 1, key, b'{"properties":{"a\\u001b":"\\ud83d"}}')],
+    )
+    for options in ([], ["--connector", name], ["--history", name], ["--compare", "3.4,kip"]):
+        said = call("inspect", log, *options)
+        assert said.code == 0
+        assert "\x1b" not in said.out
+        assert "\u202e" not in said.out
+        assert "\\u001b[31mred\\u202e[bold]" in said.out or options[:1] == ["--history"]
+
+
+def test_different_views_exclude_each_other(histories: Path) -> None:
+    """One question at a time."""
+    log = histories / "life-3.9.log.jsonl"
+    for options in (
+        ["--rest", "--history", "pages"],
+        ["--compare", "3.4,3.9", "--hazards"],
+        ["--connector", "pages", "--rest"],
+    ):
+        said = call("inspect", log, *options)
+        assert said.code == 2
+        assert "are different views: ask for one" in said.err
+
+
+def test_a_pipe_has_no_colour_and_may_be_closed(histories: Path) -> None:
+    """As a process of its own: no escape sequences, whole lines, every character."""
+    said = shell("inspect", histories / "life-3.9.log.jsonl", LC_ALL="C", PYTHONUTF8="0")
+    assert said.code == 0
+    assert "\x1b" not in said.out
+    assert "gr\\xf6\\xdfe" in said.out or "größe" in said.out

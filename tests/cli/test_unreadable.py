@@ -1,0 +1,40 @@
+"""Records of no use: found without folding everything in order, and the same ones."""
+
+from collections.abc import AsyncIterator
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from controlplane.cli.inspect.unreadable import unreadable
+from controlplane.core.entry import Batch, Entry, batch_of
+from controlplane.core.evolve import Fold
+from controlplane.core.order import in_order
+from controlplane.core.profiles import Profile
+from controlplane.logs.dumps import read_dump
+
+HISTORIES = ("odd-records-3.9", "aborted-3.9", "life-4.3")
+RELEASES = ("0.10.0.0", "2.8", "3.5.0", "3.9", "kip")
+
+
+async def batches(entries: list[Entry], size: int) -> AsyncIterator[Batch]:
+    """Entries as a log hands them over: a partition at a time, in pieces."""
+    for _, part in groupby(entries, key=lambda entry: (entry.topic, entry.partition)):
+        rest = list(part)
+        for start in range(0, len(rest), size):
+            yield batch_of(rest[start : start + size])
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("name", HISTORIES)
+async def test_the_fold_in_order_finds_the_same(
+    histories: Path, name: str, release: str, exactly_once: bool
+) -> None:
+    """Looking at each key of an offset once is enough, however the log is cut into batches."""
+    entries = read_dump(histories / f"{name}.log.jsonl").entries
+    folds = [Fold(Profile.of(release), exactly_once=exactly_once) for _ in range(2)]
+    folds[0].apply_all(in_order(entries))
+    found = await unreadable(batches(entries, 7), folds[1])
+    assert found.records == dict(folds[0].snapshot().unreadable)
+    assert found.count == folds[0].unreadable_count
