@@ -7,6 +7,7 @@ the past is what the remaining records tell of it.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
 from controlplane.core.order import UnknownMoment, ends_at
 from controlplane.core.profiles import KIP, Profile
@@ -93,20 +94,24 @@ async def ends_now(log: ReadableLog, topics: Topics) -> dict[str, list[int]]:
 
 
 async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> Ends:
-    """The cut through the log at a moment, nothing beyond `now`, every topic and partition named.
+    """The cut through the log at a moment, with every topic and partition that is read then.
 
-    Connectors that had an offsets topic of their own *then* have it in the cut, too.
+    `now` is up to where the log is looked at. Connectors that had an offsets topic of their own
+    *then* have it in the cut, too.
+
+    Raises:
+        UnknownMoment: not such a text, or the log has nothing there.
     """
     names = await read_topics(log, topics)
     if moment.lstrip().startswith("{"):
-        return await _within(log, ends_at((), moment, topics), now, names)
+        return await _whole(log, ends_at((), moment, topics), names)
     batches = [batch async for batch in log.read(names, stop=_only(now, names))]
-    cut = await _within(log, ends_at(batches, moment, topics), now, names)
+    cut = await _whole(log, ends_at(batches, moment, topics), names)
     own = await _own_topics(log, topics, cut)
     if not own:
         return cut
     batches += [batch async for batch in log.read(own)]
-    return await _within(log, ends_at(batches, moment, topics), now, [*names, *own])
+    return await _whole(log, ends_at(batches, moment, topics), [*names, *own])
 
 
 _Key = tuple[tuple[str, tuple[int, ...]], ...]
@@ -126,19 +131,18 @@ async def _own_topics(log: ReadableLog, topics: Topics, ends: Ends) -> list[str]
     return await own_topics(log, await load(log, Profile.of(KIP), topics=topics, stop=stop))
 
 
-async def _within(
-    log: ReadableLog, cut: Ends, now: Ends, names: Sequence[str]
-) -> dict[str, list[int]]:
-    """A cut as every reader takes it: whole, and not beyond what has been read."""
+async def _whole(log: ReadableLog, cut: Ends, names: Sequence[str]) -> dict[str, list[int]]:
+    """A cut as every reader takes it: no topic and no partition left out, all within the log."""
     known = await log.topics()
     unknown = sorted(cut.keys() - known.keys())
     if unknown:
-        raise UnknownMoment(f"the log has no topic {unknown[0]}: it has {', '.join(sorted(now))}")
-    topics = {*names, *cut}
-    limits = {**await log.ends(topics), **now}
-    return {topic: _clamped(cut.get(topic, ()), limits[topic]) for topic in topics}
+        raise UnknownMoment(f"the log has no topic {unknown[0]}: it has {', '.join(names)}")
+    ends = await log.ends({*names, *cut})
+    return {topic: _padded(topic, cut.get(topic, ()), parts) for topic, parts in ends.items()}
 
 
-def _clamped(parts: Sequence[int], limits: Sequence[int]) -> list[int]:
-    given = [*parts, *[0] * (len(limits) - len(parts))]
-    return [max(0, min(end, limit)) for end, limit in zip(given, limits, strict=False)]
+def _padded(topic: str, cut: Sequence[int], ends: Sequence[int]) -> list[int]:
+    """The cut of one topic; what is beyond its end is perhaps meant for another log."""
+    if not all(0 <= at <= end for at, end in zip_longest(cut, ends, fillvalue=0)):
+        raise UnknownMoment(f"the log does not reach to {[*cut]} in {topic}: it ends at {[*ends]}")
+    return [*cut, *[0] * (len(ends) - len(cut))][: len(ends)]
