@@ -30,6 +30,8 @@ REALS = (
     *(b"-1e99999999999 1e-99999999999 0e99999999999 -0e-99999999999".split()),
     *(b"0.1e2147483648 123456789012345678.9 0.1 0.30000000000000004 5e-324".split()),
     *(b"1.7976931348623157e308 1.7976931348623159e308 2.2250738585072012e-308".split()),
+    b"1" + b"0" * 600 + b"e2147483647",
+    b"0." + b"1" * 600 + b"e-2147483647",
     b"1." + b"3" * 999,
     b"1." + b"3" * 1001,  # one less passes, if it is all there is and not written in UTF-8
 )
@@ -118,6 +120,14 @@ def _recoded(draw: Draw, document: bytes) -> bytes:
     return document.decode("utf-8", "replace").encode(coding)
 
 
+def _broken_utf32(draw: Draw, document: bytes) -> bytes:
+    """With a character beyond U+10FFFF, half a character, or an order of bytes that nobody has."""
+    text = document.decode("utf-8", "replace").encode("utf-32-le")
+    at = draw.below(len(text) // 4 + 1) * 4
+    whole = text[:at] + b"\x00\x00\x11\x00" + text[at:]
+    return draw.one_of((whole, text + b"\x00", b"\x00\x00\xff\xfe" + text, b"\x00\x00{\x00"))
+
+
 def _cut(draw: Draw, document: bytes) -> bytes:
     return document[: draw.below(len(document) + 1)]
 
@@ -136,6 +146,7 @@ CHANGES: tuple[Change, ...] = (
     lambda draw, document: draw.one_of(GARBAGE) + document,
     _recoded,
     _recoded,
+    _broken_utf32,
     _cut,
     _garbled,
     _garbled,

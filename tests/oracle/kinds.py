@@ -96,6 +96,8 @@ def struct(*parts: Part) -> Callable[[Draw], bytes]:
 
 def _properties(draw: Draw) -> bytes:
     names = (b'"x"', b'"y"', b'"\\u0078"', '"é"'.encode(), b'""')
+    if draw.mishap(0.03):
+        names = (b'"\xed\xa0\x80"', rb'"\ud83d"', rb'"\ud83d\ude00"', b'"\xc0\x80"', b'"\xe2"')
     fields = [(draw.one_of(names), scalar(draw)) for _ in range(draw.below(3))]
     return obj(draw, fields, kept=True)
 
