@@ -46,10 +46,12 @@ _profiles()
 @cache
 def _java_is_missing() -> bool:
     """Whether there is no JDK of the oldest release we use or newer, or no Maven."""
-    if not (shutil.which("javac") and shutil.which("mvn")):
+    home = os.environ.get("JAVA_HOME", "")
+    javac = shutil.which("javac", path=f"{home}/bin") or shutil.which("javac")
+    if not (javac and shutil.which("mvn")):
         return True
     # `javac 17.0.9`; before 9 it was `javac 1.8.0`, on the other stream.
-    answer = subprocess.run(["javac", "-version"], capture_output=True, text=True, check=False)
+    answer = subprocess.run([javac, "-version"], capture_output=True, text=True, check=False)
     release = answer.stdout.removeprefix("javac ").split(".")[0].strip()
     return not release.isdigit() or int(release) < OLDEST_JDK
 
