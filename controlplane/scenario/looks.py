@@ -18,6 +18,8 @@ from controlplane.scenario.notation import key_text_of, printable, text_of
 from controlplane.scenario.show import NONE, json_text, place
 
 NO_CALL = "-"
+FAILS = "(fails)"
+"""A worker that is asked this answers with an error."""
 
 
 class Reader(NamedTuple):
@@ -95,7 +97,7 @@ def _task_counts(reader: Reader) -> dict[str, str]:
         try:
             counts[printable(name)] = str(len(views.task_ids(reader.state, name)))
         except views.ReadFailed:
-            counts[printable(name)] = "(fails)"
+            counts[printable(name)] = FAILS
     return counts
 
 
@@ -103,9 +105,14 @@ def _tasks(reader: Reader) -> dict[str, str]:
     """Task configs as `GET /connectors/{c}/tasks` lists them, and those that wait for a commit."""
     state, cells = reader.state, {}
     for name in views.connectors(state):
-        for task, config in views.task_configs(state, name).items():
+        hidden = ", inconsistent" if name in state.config.inconsistent else ""
+        try:
+            configs = views.task_configs(state, name)
+        except views.ReadFailed:
+            cells[printable(name)] = FAILS + hidden
+            continue
+        for task, config in configs.items():
             shown = "(no config)" if config is None else json_text(config)
-            hidden = ", inconsistent" if name in state.config.inconsistent else ""
             cells[printable(f"{name}-{task}")] = shown + hidden
     for name, waiting in state.config.deferred.items():
         for task, config in waiting.items():
