@@ -6,11 +6,12 @@ otherwise. It keeps its own stack, so that no input overflows ours.
 """
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
-from controlplane.core.jackson_numbers import floating, integer
+from controlplane.core.jackson_numbers import floating, integer, number_rules
 from controlplane.core.jackson_text import StringDecoder, Text, read_text
-from controlplane.core.java import is_identifier_part
+from controlplane.core.java import is_identifier_part, utf16_units
 from controlplane.core.profiles import Profile
 from controlplane.core.undecodable import StackOverflow, Undecodable
 
@@ -19,8 +20,10 @@ _MAX_NAME_BYTES: Final = 50_000
 _MAX_STRING_UNITS: Final = 20_000_000
 """StreamReadConstraints of Jackson 2.15 and later."""
 
-_STACK_DEPTH: Final = 3000
-"""Levels at which we let Java's stack (1 MiB) overflow; it happens from 1000 to 10 000."""
+_CONVERTER_STACK: Final = 2000
+_PARSER_STACK: Final = 4000
+"""Levels at which we let Java's stack (1 MiB) overflow: while JsonConverter walks over a whole
+value (seen at 1800 to 2400 levels), before that in a parser that recurses (at 3500 to 4900)."""
 
 _STRING = r'"([^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*+)*+)"'
 _SPACE = re.compile(r"[ \t\n\r]*+")
@@ -37,6 +40,22 @@ _AFTER_NUMBER: Final = " \t\r\n"
 Container = list[object] | dict[str, object]
 
 
+def is_deeper(value: object, levels: int) -> bool:
+    """Whether containers are nested more than so many levels deep."""
+    layer = [value]
+    for _ in range(levels + 1):
+        layer = [inner for outer in layer for inner in _elements(outer)]
+        if not layer:
+            return False
+    return True
+
+
+def _elements(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
 class _Reader:
     """One pass over one document."""
 
@@ -49,6 +68,7 @@ class _Reader:
         self._strings = StringDecoder(text.in_bytes, False, surrogates)
         self._names = StringDecoder(text.in_bytes, True, surrogates)
         self._open: list[Container] = []
+        self._deepest = 0
 
     def read(self) -> object:
         """The value at the front of the document."""
@@ -61,6 +81,8 @@ class _Reader:
             self._check_follower(root)
         while self._open:
             self._step(self._open[-1])
+        if self._deepest > _CONVERTER_STACK and is_deeper(root, _CONVERTER_STACK):
+            raise StackOverflow(f"more than {_CONVERTER_STACK} levels")
         return root
 
     def _check_empty(self) -> None:
@@ -102,13 +124,14 @@ class _Reader:
         self._open.append(container)
         if self._profile.json_limits and len(self._open) > _MAX_DEPTH:
             raise Undecodable(f"more than {_MAX_DEPTH} levels")
-        if len(self._open) > _STACK_DEPTH:
-            raise StackOverflow(f"more than {_STACK_DEPTH} levels")
+        self._deepest = max(self._deepest, len(self._open))
+        if self._profile.json_parser_recurses and len(self._open) > _PARSER_STACK:
+            raise StackOverflow(f"more than {_PARSER_STACK} levels")
         return container
 
     def _string(self, body: str) -> str:
         text = self._strings.decode(body)
-        if self._profile.json_limits and len(text) > _MAX_STRING_UNITS:
+        if self._profile.json_limits and len(body) > _MAX_STRING_UNITS < len(utf16_units(text)):
             raise Undecodable(f"a string of more than {_MAX_STRING_UNITS} characters")
         return text
 
@@ -117,15 +140,10 @@ class _Reader:
         if not found:
             raise self._unexpected("a name")
         self._at = found.end()
-        name = self._names.decode(found[1])
-        if self._profile.json_limits and len(found[1]) > _MAX_NAME_BYTES:
-            self._check_name(name)
-        return name
-
-    def _check_name(self, name: str) -> None:
-        size = len(name.encode("utf-8", "surrogatepass")) if self._text.in_bytes else len(name)
-        if size > _MAX_NAME_BYTES:
+        body = found[1]
+        if self._profile.json_limits and len(body) > _MAX_NAME_BYTES < self._names.size(body):
             raise Undecodable(f"a name of more than {_MAX_NAME_BYTES} bytes")
+        return self._names.decode(body)
 
     def _number(self, token: str) -> int | float:
         token, padded = _LEADING_ZEROS.subn(r"\1", token)
@@ -133,7 +151,7 @@ class _Reader:
             raise Undecodable("a number with leading zeros")
         if token.removeprefix("-").isdigit():
             return integer(token, limited=self._profile.json_limits)
-        return floating(token, self._profile)
+        return floating(token, number_rules(self._profile))
 
     def _check_follower(self, root: object) -> None:
         """After a scalar on the top level the next unit counts, though it is not read."""

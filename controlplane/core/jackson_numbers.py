@@ -1,6 +1,6 @@
 """From number tokens to values: Jackson's and BigDecimal's arithmetic, release by release."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from controlplane.core.java import wrap_long
 from controlplane.core.profiles import HugeExponent, Profile
@@ -12,6 +12,9 @@ _MAX_DIGITS: Final = 1000
 _MAX_EXPONENT_DIGITS: Final = 10
 _INTS: Final = range(-(2**31), 2**31)
 """java.math.BigDecimal: significant digits of an exponent; what it and the scale may be."""
+
+_LONG_TOKEN: Final = 500
+"""Characters from which on Jackson has a parser of its own for BigDecimal."""
 
 _NASTY: Final = "2.2250738585072012e-308"
 _OF_NASTY: Final = 5e-324
@@ -37,14 +40,20 @@ def integer(token: str, *, limited: bool) -> int:
     return wrap_long(-number) if token[0] == "-" else number
 
 
-def _fits_decimal(token: str) -> bool:
-    """Whether BigDecimal can hold the exponent of a token."""
+def _fits_decimal(token: str, *, of_long_tokens: bool) -> bool:
+    """Whether BigDecimal can hold the exponent of a token.
+
+    `of_long_tokens`: long ones go to FastDoubleParser, which looks at the scale alone.
+    """
     mantissa, _, exponent = token.lower().partition("e")
     digits = exponent.lstrip("+-").lstrip("0") or "0"
     if len(digits) > _MAX_EXPONENT_DIGITS:
         return False
     power = -int(digits) if exponent.startswith("-") else int(digits)
-    return power in _INTS and len(mantissa.partition(".")[2]) - power in _INTS
+    scale = len(mantissa.partition(".")[2]) - power
+    if of_long_tokens and len(token) >= _LONG_TOKEN:
+        return scale in _INTS and -scale in _INTS
+    return scale in _INTS and power in _INTS
 
 
 _INFINITIES: Final = (float("inf"), float("-inf"))
@@ -56,21 +65,37 @@ _SURVIVORS: Final[dict[HugeExponent, tuple[float, ...]]] = {
 """What a number may be whose exponent is too huge for BigDecimal."""
 
 
-def floating(token: str, profile: Profile) -> float:
-    """The double of a token with a fraction or an exponent. Raises Undecodable per profile."""
-    _check_length(token, limited=profile.json_limits)
-    if token == _NASTY and profile.json_negative_zero:
+class NumberRules(NamedTuple):
+    """What of a profile matters to numbers, small enough to be a key."""
+
+    limited: bool
+    """Limits hold."""
+    as_double: bool
+    """A token becomes a double at once, not a BigDecimal first."""
+    huge_exponent: HugeExponent
+
+
+def number_rules(profile: Profile) -> NumberRules:
+    """How a release reads numbers."""
+    return NumberRules(profile.json_limits, profile.json_negative_zero, profile.json_huge_exponent)
+
+
+def floating(token: str, rules: NumberRules) -> float:
+    """The double of a token with a fraction or an exponent. Raises Undecodable by the rules."""
+    _check_length(token, limited=rules.limited)
+    if token == _NASTY and rules.as_double:
         return _OF_NASTY
     number = float(token)
     if number == 0 or number in _INFINITIES:
-        return _extreme(token, number, profile)
+        return _extreme(token, number, rules)
     return number
 
 
-def _extreme(token: str, number: float, profile: Profile) -> float:
+def _extreme(token: str, number: float, rules: NumberRules) -> float:
     """A token that is zero or infinite as a double, perhaps through its exponent alone."""
-    fits = _fits_decimal(token)
-    if not fits and number not in _SURVIVORS[profile.json_huge_exponent]:
+    survivors = _SURVIVORS[rules.huge_exponent]
+    fits = _fits_decimal(token, of_long_tokens=not survivors)
+    if not fits and number not in survivors:
         raise Undecodable("an exponent beyond 2**31")
     is_zero = not token.lower().partition("e")[0].strip("-0.")
-    return 0.0 if is_zero and fits and not profile.json_negative_zero else number
+    return 0.0 if is_zero and fits and not rules.as_double else number

@@ -103,6 +103,8 @@ _ESCAPED_SURROGATES = re.compile(
 )
 """Escapes, one group matching where one is a surrogate without its partner beside it."""
 
+_ESCAPED_PAIR = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..")
+
 _LEAD_BITS = {2: 0x1F, 3: 0x0F, 4: 0x07}
 """Bits of the first byte of a UTF-8 sequence of so many bytes that belong to the character."""
 
@@ -119,6 +121,10 @@ def joined(units: str) -> str:
 def _unescaped(escape: re.Match[str]) -> str:
     digits, short = escape.group(1, 2)
     return chr(int(digits, 16)) if digits else _SHORT[short]
+
+
+def _unescaped_bytes(escape: re.Match[str]) -> str:
+    return _unescaped(escape).encode("utf-8", "surrogatepass").decode("latin-1")
 
 
 class StringDecoder(NamedTuple):
@@ -143,6 +149,14 @@ class StringDecoder(NamedTuple):
         if self.is_name and not self.encoded_surrogates:
             self._check_pairs(body)
         return joined(_ESCAPE_OR_BYTES.sub(self._character, body))
+
+    def size(self, body: str) -> int:
+        """Units that a string fills once its escapes are replaced, in UTF-8 or UTF-16."""
+        if not self.in_bytes:
+            return len(_ESCAPE.sub(_unescaped, body))
+        if not self.encoded_surrogates:
+            body = _ESCAPED_PAIR.sub("four", body)
+        return len(_ESCAPE.sub(_unescaped_bytes, body))
 
     def _character(self, found: re.Match[str]) -> str:
         sequence, stray = found.group(3, 4)

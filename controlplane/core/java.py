@@ -11,6 +11,7 @@ import re
 import struct
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
 _INT_BITS, _LONG_BITS = 32, 64
 _INT_DIGITS = 10
@@ -20,6 +21,9 @@ _CAPACITY = 16
 _TREEIFY_CHAIN = 8
 _TREEIFY_CAPACITY = 64
 """java.util.HashMap: first capacity; a bucket longer than 8 doubles a table smaller than 64."""
+
+_REMEMBERED_NAMES = 4096
+"""Keys whose hash is kept: the same few names come in every map."""
 
 _PLAIN_FROM, _PLAIN_TO = -3, 7
 """Double.toString writes powers of ten from 10**-3 up to below 10**7 without an exponent."""
@@ -58,6 +62,7 @@ def hash_code(text: str) -> int:
     return narrow_int(code)
 
 
+@lru_cache(_REMEMBERED_NAMES)
 def _spread(text: str) -> int:
     code = hash_code(text) & 0xFFFFFFFF
     return code ^ code >> 16
@@ -78,7 +83,7 @@ def hash_map_order(keys: Iterable[str]) -> list[str]:
         if key in spreads:
             continue
         spread = _spread(key)
-        if capacity < _TREEIFY_CAPACITY:
+        if len(spreads) >= _TREEIFY_CHAIN and capacity < _TREEIFY_CAPACITY:
             bucket = spread & capacity - 1
             chain = sum(other & capacity - 1 == bucket for other in spreads.values())
             capacity <<= chain >= _TREEIFY_CHAIN

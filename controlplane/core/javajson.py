@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 
 from controlplane.core import jackson
-from controlplane.core.jackson_numbers import floating
+from controlplane.core.jackson_numbers import NumberRules, floating
 from controlplane.core.java import double_text, hash_map_order, wrap_long
-from controlplane.core.profiles import Profile
+from controlplane.core.profiles import HugeExponent, Profile
 from controlplane.core.undecodable import StackOverflow, Undecodable
 
 __all__ = ["StackOverflow", "Undecodable", "decode", "encode", "encode_hash_order"]
@@ -24,15 +24,20 @@ __all__ = ["StackOverflow", "Undecodable", "decode", "encode", "encode_hash_orde
 _LONGS: Final = range(-(2**63), 2**63)
 
 _PLAIN_BYTES: Final = 1000
-"""A shorter document cannot break one of Jackson's limits."""
+_PLAIN_NAME: Final = 50_000
+"""A document of so many bytes breaks no limit of Jackson's; a longer one of up to the second has
+no name that does."""
 
-
-_DIGITS: Final = re.compile(rb"[0-9]++")
+_DIGIT: Final = re.compile(rb"[0-9]")
+_MANY_DIGITS: Final = re.compile(rb"(?<![0-9])[0-9]{%d}" % _PLAIN_BYTES)
 
 
 @cache
-def _decoder(profile: Profile) -> msgspec.json.Decoder[object]:
-    return msgspec.json.Decoder(float_hook=lambda token: floating(token, profile))
+def _decoder(
+    limited: bool, as_double: bool, huge_exponent: HugeExponent
+) -> msgspec.json.Decoder[object]:
+    rules = NumberRules(limited, as_double, huge_exponent)
+    return msgspec.json.Decoder(float_hook=lambda token: floating(token, rules))
 
 
 def decode(value: bytes, profile: Profile) -> object:
@@ -45,26 +50,31 @@ def decode(value: bytes, profile: Profile) -> object:
         Undecodable: the release throws a DataException.
         StackOverflow: the release overflows its stack (deep nesting before Jackson 2.15).
     """
-    if len(value) > _PLAIN_BYTES and not _is_within_limits(value):
+    if len(value) > _PLAIN_BYTES and not _is_plain(value):
         return jackson.parse(value, profile)
     try:
-        decoded = _decoder(profile).decode(value)
+        decoded = _decoder(
+            profile.json_limits, profile.json_negative_zero, profile.json_huge_exponent
+        ).decode(value)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return jackson.parse(value, profile)
     return decoded if _has_only_longs(decoded) else jackson.parse(value, profile)
 
 
-def _is_within_limits(value: bytes) -> bool:
-    if len(value) > 50_000 or value.count(b"[") + value.count(b"{") > _PLAIN_BYTES:
+def _is_plain(value: bytes) -> bool:
+    """Looks at bytes, not at values: of a repeated field msgspec drops all values but the last."""
+    if len(value) > _PLAIN_NAME or value.count(b"[") + value.count(b"{") > _PLAIN_BYTES:
         return False
-    # Also in a field that is repeated, whose first value nobody else would look at.
-    return all(len(digits) <= _PLAIN_BYTES for digits in _DIGITS.findall(value))
+    probes = value[_PLAIN_BYTES - 1 :: _PLAIN_BYTES]  # so many digits in a row cover one of these
+    return not _DIGIT.search(probes) or not _MANY_DIGITS.search(value)
 
 
 def _has_only_longs(decoded: object) -> bool:
     """Whether no integer lies outside of 64 bits, which msgspec reads and Java wraps."""
     reached = [decoded]
     for value in reached:
+        if isinstance(value, str):
+            continue
         if isinstance(value, dict):
             reached.extend(value.values())
         elif isinstance(value, list):

@@ -42,6 +42,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """`-0.0` keeps its sign."""
     json_limits: bool
     """Over 1000 levels, 1000 digits or 50 000 bytes of a name: undecodable."""
+    json_parser_recurses: bool
+    """Deep nesting overflows the stack even in JSON that breaks off later."""
     json_huge_exponent: HugeExponent
     """Fate of `1e99999999999`."""
 
@@ -199,6 +201,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("json_encoded_surrogates", "Jackson 2.21", _until("4.2.1")),
     Behaviour("json_negative_zero", "floats read as BigDecimal", _until("2.4.0")),
     Behaviour("json_limits", "Jackson 2.15", _from("3.7.0")),
+    Behaviour("json_parser_recurses", "Jackson 2.13", _until("3.2.3")),
     Behaviour("json_huge_exponent", "Jackson", _EXPONENTS, other="infinity_or_zero"),
     Behaviour("target_states", "KIP-52", _from("0.10.0.0")),
     Behaviour("target_state_v2", "KIP-875", _from("3.5.0")),

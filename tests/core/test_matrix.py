@@ -18,7 +18,7 @@ from tests.core.logs import config, connector, offsets, outcomes, read, report, 
 
 LIVE = connector("a")
 STATUS = "status-connector-a"
-DEEP = "[" * 20_000
+DEEP = "[" * 20_000 + "]" * 20_000
 
 View = Callable[[ClusterState], Any]
 
