@@ -132,7 +132,7 @@ async def _own_topics(log: ReadableLog, topics: Topics, ends: Ends) -> list[str]
 
 
 async def _whole(log: ReadableLog, cut: Ends, names: Sequence[str]) -> dict[str, list[int]]:
-    """A cut as every reader takes it: no topic and no partition left out, all within the log."""
+    """A cut as every reader takes it: no topic and no partition left out."""
     known = await log.topics()
     unknown = sorted(cut.keys() - known.keys())
     if unknown:
@@ -142,7 +142,11 @@ async def _whole(log: ReadableLog, cut: Ends, names: Sequence[str]) -> dict[str,
 
 
 def _padded(topic: str, cut: Sequence[int], ends: Sequence[int]) -> list[int]:
-    """The cut of one topic; what is beyond its end is perhaps meant for another log."""
-    if not all(0 <= at <= end for at, end in zip_longest(cut, ends, fillvalue=0)):
-        raise UnknownMoment(f"the log does not reach to {[*cut]} in {topic}: it ends at {[*ends]}")
-    return [*cut, *[0] * (len(ends) - len(cut))][: len(ends)]
+    """The cut of one topic.
+
+    It may lie beyond the last record: in Kafka markers of transactions come there, which are no
+    records, and a dump does not tell of partitions in which nothing is.
+    """
+    if any(at < 0 for at in cut):
+        raise UnknownMoment(f"no end offset of {topic} is negative: {[*cut]}")
+    return [min(at, end) for at, end in zip_longest(cut, ends, fillvalue=0)][: len(ends)]
