@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Before anything imports them: suites that are no test modules by name explain their asserts, too.
+pytest.register_assert_rewrite("tests.logs.contract", "tests.logs.reading")
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 OLDEST_JDK = 17

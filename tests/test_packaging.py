@@ -13,7 +13,7 @@ from zipfile import ZipFile
 import pytest
 from packaging.requirements import Requirement
 
-from tests.conftest import ROOT
+from tests.tidy.source import ROOT
 
 DEPENDENCIES = {
     *("aiokafka", "click", "cramjam", "msgspec", "rich", "starlette", "structlog", "uvicorn")
