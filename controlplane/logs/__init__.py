@@ -1,0 +1,1 @@
+"""Where records lie: one contract (`log`), several shelves for it."""

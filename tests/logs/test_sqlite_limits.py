@@ -26,8 +26,8 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def log(path: Path) -> AsyncIterator[SqliteLog]:
-    """A log with the topics of the sample, which waits for the lock for a tenth of a second."""
-    log = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=100))
+    """A log with the topics of the sample."""
+    log = await SqliteLog.open(path)
     await make_topics(log)
     yield log
     await log.close()

@@ -27,11 +27,19 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def log(path: Path) -> AsyncIterator[SqliteLog]:
-    """A log with the topics of the sample, which waits for the lock for a tenth of a second."""
-    log = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=100))
+    """A log with the topics of the sample."""
+    log = await SqliteLog.open(path)
     await make_topics(log)
     yield log
     await log.close()
+
+
+@pytest.fixture
+async def impatient(path: Path, log: SqliteLog) -> AsyncIterator[SqliteLog]:
+    """The same file, by a log that waits for the lock for a tenth of a second only."""
+    impatient = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=100))
+    yield impatient
+    await impatient.close()
 
 
 @pytest.fixture
@@ -125,29 +133,26 @@ async def test_opened_at_the_same_time(path: Path) -> None:
 # --- the lock --------------------------------------------------------------------------------
 
 
-async def test_locked_by_another(log: SqliteLog, other_writer: sqlite3.Connection) -> None:
+async def test_locked_by_another(impatient: SqliteLog, other_writer: sqlite3.Connection) -> None:
     """An append waits for a bounded time, then says who is in the way; reading goes on."""
     with pytest.raises(LogUnavailable, match="locked by another process"):
-        await log.append([record("config", 0)])
-    assert await everything(log) == []
+        await impatient.append([record("config", 0)])
+    assert await everything(impatient) == []
     other_writer.execute("ROLLBACK")
-    assert await log.append([record("config", 0)]) == [Position("config", 0, 0)]
+    assert await impatient.append([record("config", 0)]) == [Position("config", 0, 0)]
 
 
-async def test_locked_for_a_moment(path: Path, log: SqliteLog) -> None:
+async def test_locked_for_a_moment(
+    log: SqliteLog, impatient: SqliteLog, other_writer: sqlite3.Connection
+) -> None:
     """A lock that is given back in time is not noticed."""
-    patient = await SqliteLog.open(path)
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("BEGIN IMMEDIATE")
-    waiting = asyncio.ensure_future(patient.append([record("config", 0)]))
-    # As long as another append of the same file is refused, this one is waiting too.
+    waiting = asyncio.ensure_future(log.append([record("config", 0)]))
+    # Until an impatient append is refused, the patient one has been waiting too.
     with pytest.raises(LogUnavailable):
-        await log.append([record("config", 0)])
+        await impatient.append([record("config", 0)])
     assert not waiting.done()
-    connection.execute("ROLLBACK")
-    connection.close()
+    other_writer.execute("ROLLBACK")
     assert await waiting == [Position("config", 0, 0)]
-    await patient.close()
 
 
 # --- reading only, copies -----------------------------------------------------------

@@ -41,7 +41,9 @@ def examine(path: Path) -> None:
         message = f"{path} is a SQLite file of another program, not a log: name another file."
         raise LogNotUsable(message)
     check_version(path, version)
-    wal = path.with_name(path.name + "-wal")
+    # SQLite resolves links before it names the companions of a file.
+    real = path.resolve()
+    wal = real.with_name(real.name + "-wal")
     size = _PAGE_BYTES_MAX if page_bytes == 1 else page_bytes
     if length < size * pages and not (wal.exists() and wal.stat().st_size):
         message = f"The log {path} is cut off: it has {length} bytes of {size * pages}"

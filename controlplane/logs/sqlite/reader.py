@@ -83,7 +83,7 @@ def read_chunk(
     connection.execute("BEGIN")
     try:
         for index, stretch in enumerate(stretches):
-            rows = Rows()
+            rows = Fetched()
             rows.fetch(connection, stretch, records, octets)
             if rows.ids:
                 batches.append(rows.batch(stretch))
@@ -97,7 +97,7 @@ def read_chunk(
     return batches, ()
 
 
-class Rows:
+class Fetched:
     """Rows of one stretch, as columns."""
 
     def __init__(self) -> None:
