@@ -12,7 +12,7 @@ from controlplane.cli.printing import note
 from controlplane.cli.progress import Watched
 from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.evolve import Fold
-from controlplane.core.order import UnknownMoment, ends_at, entries_of
+from controlplane.core.order import entries_of
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.loading import Ends, load, read_topics
@@ -129,26 +129,7 @@ async def read_all(where: str, reading: Reading) -> list[Entry]:
 async def _cut(log: ReadableLog, as_of: str | None, topics: Topics) -> Ends:
     """Up to where everything that a worker reads is read."""
     now = await ends_now(log, topics)
-    if as_of is None:
-        return now
-    cut = await cut_at(log, as_of, topics, now)
-    if as_of.lstrip().startswith("{"):
-        asked = ends_at((), as_of, topics)
-        _check_within(asked, await log.ends(asked))
-    return cut
-
-
-def _check_within(asked: Ends, ends: Ends) -> None:
-    """Raise `UnknownMoment` for a vector that goes beyond the log: perhaps it is of another."""
-    for topic, wanted in asked.items():
-        limits = [*ends[topic]]
-        reached = len(wanted) <= len(limits) and all(
-            0 <= end <= limit for end, limit in zip(wanted, limits, strict=False)
-        )
-        if not reached:
-            raise UnknownMoment(
-                f"the log does not reach to {[*wanted]} in {topic}: it ends at {limits}"
-            )
+    return now if as_of is None else await cut_at(log, as_of, topics, now)
 
 
 def _tell(where: str, problems: Sequence[str]) -> None:
