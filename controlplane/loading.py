@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from controlplane.core.entry import Batch
 from controlplane.core.evolve import Fold
 from controlplane.core.evolve.bulk import Loading
-from controlplane.core.order import ends_at
 from controlplane.core.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.core.views import offsets_topics
@@ -18,7 +17,7 @@ from controlplane.logs.log import LogNotUsable, ReadableLog
 Ends = Mapping[str, Sequence[int]]
 
 
-async def load(
+async def load(  # noqa: PLR0913 - settings, by name only
     log: ReadableLog,
     profile: Profile,
     *,
@@ -62,16 +61,6 @@ async def own_topics(log: ReadableLog, fold: Fold) -> list[str]:
     named = {topic for name in state.config.connectors for topic in offsets_topics(state, name)}
     present = await log.topics() if named - {fold.topics.offsets} else {}
     return sorted(topic for topic in named if topic != fold.topics.offsets and topic in present)
-
-
-async def moment(log: ReadableLog, text: str, topics: Topics) -> Ends:
-    """The cut through the log at a point in time (see `core.order.ends_at`)."""
-    if text.lstrip().startswith("{"):
-        return ends_at((), text, topics)
-    names = await read_topics(log, topics)
-    fold = await load(log, Profile.of("kip"), topics=topics)
-    names += await own_topics(log, fold)
-    return ends_at([batch async for batch in log.read(names)], text, topics)
 
 
 async def _ends(log: ReadableLog, topics: Topics) -> Ends:

@@ -29,6 +29,7 @@ from controlplane.rest.errors import (
     UNAVAILABLE,
     Answer,
     BadQuestion,
+    BadTarget,
     Failed,
     NotReady,
     RestError,
@@ -39,6 +40,9 @@ from controlplane.rest.requests import METHODS, Request, check, read_request
 
 RETRY_AFTER_S = 1
 """When to ask again while the log cannot be read: it is tried again as often (`Follower`)."""
+
+PAGED = ("GET", "HEAD", "POST")
+"""Methods for which Jetty 12 writes a page about a path that it refuses."""
 
 
 class App:
@@ -85,6 +89,8 @@ class App:
         """The answer to a request. Never raises: a defect of ours is answered as Connect does."""
         try:
             return await self._answer(request)
+        except BadTarget as error:
+            return error.answer() if request.method in PAGED else error.bare()
         except RestError as error:
             return error.answer()
         except LogError as error:

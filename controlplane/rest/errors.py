@@ -125,6 +125,10 @@ class BadTarget(RestError):
         """The page of the server that releases 4.x run on."""
         return Answer(self.status, _PAGE.format(status=self.status, reason=self), HTML)
 
+    def bare(self) -> Answer:
+        """The same for methods that get no page."""
+        return Answer(self.status, "", None)
+
 
 _PAGE = """<html>
 <head>

@@ -176,6 +176,9 @@ async def test_jetty_12_refuses_paths() -> None:
     """Releases 4.x answer an encoded slash with their server's own page."""
     async with served("life-4.3", "4.3.0") as client:
         response = await client.get("/connectors/a%2Fb")
+        bare = await client.put("/connectors/a%2Fb/pause")
+    assert (bare.status_code, bare.content) == (400, b"")
+    assert "content-type" not in bare.headers
     assert response.status_code == 400
     assert "Ambiguous URI path separator" in response.text
     assert response.headers["content-type"] == "text/html;charset=iso-8859-1"
