@@ -64,7 +64,7 @@ def _by_plainness(names: Sequence[str]) -> list[str]:
 
 
 def _has_offsets(state: ClusterState, name: str) -> bool:
-    """Whether there are source offsets to show; of very many nobody asks twice, nor counts them."""
+    """Whether there are source offsets to show; an answer of very many is no example."""
     known = sum(len(part.values) for part in state.offsets.values())
     many = known > SEARCHED_RECORDS
     return state.profile.rest_offsets and not many and bool(views.source_offsets(state, name))
