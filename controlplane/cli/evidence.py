@@ -1,13 +1,36 @@
-"""Which record explains why a recorded answer and the folded one differ."""
+"""Which record explains why a recorded answer and the folded one differ.
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+An answer has parts, and each part is told by records of a few keys: a config by `connector-c`, the
+tasks by the commit that made them visible, a status by the status records. The last such record
+that the worker had read is the one to look at first.
+"""
 
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from controlplane.core.codec.offsets import decode_partition
 from controlplane.core.entry import Entry, Position
+from controlplane.core.order import before, in_order
+from controlplane.core.profiles import Profile
+from controlplane.core.records import SourcePartition
 from controlplane.core.state import Topics
-from controlplane.scenario.story import Difference, Step
+from controlplane.scenario.story import Difference, Given, Step
 
-_LISTING = "/connectors"
+CONFIG = rb"connector-%(name)s"
+TASKS = rb"(commit|connector)-%(name)s"
+STATUS = rb"status-connector-%(name)s"
+TASK_STATUSES = rb"status-(task-%(name)s-\d+|connector-%(name)s)"
+ACTIVE_TOPICS = rb"status-topic-.*:connector-%(name)s"
+"""Keys of the records that tell a part of an answer."""
+
+
+class Suspects(NamedTuple):
+    """Keys by which to look for the record behind a difference, likeliest first."""
+
+    name: str
+    patterns: tuple[bytes, ...]
 
 
 class Evidence:
@@ -18,44 +41,83 @@ class Evidence:
     ) -> None:
         self.topics = topics
         self._known = known
+        self._entries = in_order(known.values())
         self._ends = {step.n: step.positions for step in steps}
 
     def cause(self, difference: Difference) -> Entry | None:
-        """The last record with a say in an answer; None: no record has any.
+        """The last record with a say in what differs; None: no record has any."""
+        seen = list(before(self._entries, self._ends.get(difference.step, {})))
+        if difference.path.endswith("/offsets"):
+            found = self._offset(seen, difference)
+        else:
+            found = self._last(seen, suspects(difference))
+        if found is None and difference.cause is not None:
+            return self._known.get(difference.cause)
+        return found
 
-        A listing of all connectors differs because of single ones: then a record of the first of
-        these is meant.
-        """
-        path, _, _ = difference.path.partition("?")
-        if path == _LISTING:
-            recorded, folded = difference.recorded.answer, difference.folded.answer
-            for topic, key in self._suspects(recorded, folded):
-                found = self._last(topic, key, self._ends.get(difference.step, {}))
-                if found is not None:
-                    return found
-        return None if difference.cause is None else self._known.get(difference.cause)
+    def _last(self, seen: Sequence[Entry], suspected: Suspects) -> Entry | None:
+        raw = re.escape(suspected.name.encode("utf-8", "surrogatepass"))
+        for pattern in suspected.patterns:
+            keys = re.compile(pattern % {b"name": raw}, re.DOTALL)
+            topic = self.topics.status if pattern.startswith(b"status") else self.topics.config
+            for entry in reversed(seen):
+                if entry.topic == topic and entry.key is not None and keys.fullmatch(entry.key):
+                    return entry
+        return None
 
-    def _suspects(self, recorded: Any, folded: Any) -> Iterable[tuple[str, bytes]]:
-        """Topic and key of records that may make a listing differ, the likeliest first."""
-        for name in _differing(recorded, folded):
-            raw = name.encode("utf-8", "surrogatepass")
-            parts = _differing(_part(recorded, name), _part(folded, name))
-            if parts == ["status"]:
-                yield self.topics.status, b"status-connector-" + raw
-                yield self.topics.status, b"status-task-" + raw + b"-0"
-            elif parts == ["info"]:
-                yield self.topics.config, b"commit-" + raw
-            yield self.topics.config, b"connector-" + raw
+    def _offset(self, seen: Sequence[Entry], difference: Difference) -> Entry | None:
+        """The last record of the first source partition that only one of the answers has so."""
+        told = [_offsets(given) for given in (difference.recorded, difference.folded)]
+        differing = [one for one in told[0] + told[1] if (one in told[0]) is not (one in told[1])]
+        profile = Profile.of(difference.release)
+        for entry in reversed(seen):
+            if differing and entry.topic not in (self.topics.config, self.topics.status):
+                subject = decode_partition(entry.key, profile)
+                if isinstance(subject, SourcePartition) and (
+                    subject.connector == unquote(difference.path.split("/")[2])
+                    and subject.partition == differing[0].get("partition")
+                ):
+                    return entry
+        return None
 
-    def _last(self, topic: str, key: bytes, ends: Mapping[str, Sequence[int]]) -> Entry | None:
-        seen = [
-            entry
-            for entry in self._known.values()
-            if (entry.topic, entry.key) == (topic, key)
-            and entry.partition < len(ends.get(topic, ()))
-            and entry.offset < ends[topic][entry.partition]
-        ]
-        return max(seen, key=lambda entry: entry.offset, default=None)
+
+def suspects(difference: Difference) -> Suspects:
+    """Whose records, and which of them, make two answers differ."""
+    recorded, folded = difference.recorded.answer, difference.folded.answer
+    path, _, _ = difference.path.partition("?")
+    parts = [unquote(part) for part in path.split("/")[2:]]
+    if parts:
+        return Suspects(parts[0], tuple(_patterns(parts[1:], recorded, folded)))
+    name = next(iter(_differing(recorded, folded)), "")
+    one, other = _member(recorded, name), _member(folded, name)
+    patterns: list[bytes] = []
+    for part in _differing(one, other):
+        endpoint = ["status"] if part == "status" else []
+        patterns += _patterns(endpoint, _member(one, part), _member(other, part))
+    return Suspects(name, (*patterns, CONFIG))
+
+
+def _patterns(endpoint: list[str], recorded: Any, folded: Any) -> Iterator[bytes]:
+    """Keys by endpoint; an answer of several parts is looked into."""
+    last = endpoint[-1] if endpoint else ""
+    if last == "status" and len(endpoint) > 1:
+        yield rb"status-task-%(name)s-" + re.escape(endpoint[1].encode())
+    elif last in ("", "status"):
+        parts = _differing(recorded, folded)
+        yield from (_PARTS[last][part] for part in parts if part in _PARTS[last])
+    yield _WHOLE.get(last, CONFIG)
+
+
+_PARTS = {
+    "": {"config": CONFIG, "tasks": TASKS},
+    "status": {"connector": STATUS, "tasks": TASK_STATUSES, "type": CONFIG},
+}
+_WHOLE = {
+    "tasks": TASKS,
+    "tasks-config": TASKS,
+    "status": TASK_STATUSES,
+    "topics": ACTIVE_TOPICS,
+}
 
 
 def _differing(one: Any, other: Any) -> list[str]:
@@ -67,5 +129,13 @@ def _differing(one: Any, other: Any) -> list[str]:
     return []
 
 
-def _part(listing: Any, name: str) -> Any:
+def _member(listing: Any, name: str) -> Any:
     return listing.get(name) if isinstance(listing, dict) else None
+
+
+def _offsets(given: Given) -> list[dict[str, Any]]:
+    """The elements of an offsets answer, in whichever representation."""
+    listed = given.answer.get("offsets") if isinstance(given.answer, dict) else None
+    if isinstance(listed, dict):
+        listed = listed.get("source")
+    return [one for one in listed or [] if isinstance(one, dict)]

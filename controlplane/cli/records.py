@@ -12,6 +12,9 @@ from controlplane.core.state import Topics
 VALUE_CHARACTERS = 160
 """How much of a record's value is shown."""
 
+DOCUMENT_CHARACTERS = 1 << 20
+"""How much of it comes in JSON: all, unless somebody wrote more than Kafka takes by default."""
+
 _SESSION_KEY = b"session-key"
 
 
@@ -27,17 +30,17 @@ def record(entry: Entry, topics: Topics) -> str:
     return f"{place(entry.position, topics)}  {_bytes(entry.key)}  {value(entry)}"
 
 
-def value(entry: Entry) -> str:
-    """A record's value for people. What is no JSON is shown as text."""
+def value(entry: Entry, characters: int = VALUE_CHARACTERS) -> str:
+    """A record's value for people, at most so long. What is no JSON is shown as text."""
     if entry.value is None:
         return TOMBSTONE
     if entry.key == _SESSION_KEY:
         return HIDDEN
     try:
         decoded = msgspec.json.decode(entry.value)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return short(redacted_text(_bytes(entry.value)), VALUE_CHARACTERS)
-    return short(json_line(redacted_value("", decoded)), VALUE_CHARACTERS)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return short(redacted_text(_text(entry.value)), characters)
+    return short(json_line(redacted_value("", decoded)), characters)
 
 
 def key(entry: Entry) -> str:
@@ -46,7 +49,11 @@ def key(entry: Entry) -> str:
 
 
 def _bytes(raw: bytes | None) -> str:
-    return "(no key)" if raw is None else short(raw.decode("utf-8", "backslashreplace"))
+    return "(no key)" if raw is None else short(_text(raw))
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")
 
 
 def document(entry: Entry) -> dict[str, Any]:
@@ -55,5 +62,5 @@ def document(entry: Entry) -> dict[str, Any]:
         **entry.position._asdict(),
         "timestamp": entry.timestamp,
         "key": None if entry.key is None else key(entry),
-        "value": None if entry.value is None else value(entry),
+        "value": None if entry.value is None else value(entry, DOCUMENT_CHARACTERS),
     }

@@ -16,7 +16,6 @@ config@13     2026-11-20 22:53:23.177   connector                created
                                         config rows              ∅ → 2
                                         config tasks.max         ∅ → 2
                                         config topics            ∅ → born
-                                        tasks                    ∅ → 0
 status@1:44   2026-11-20 22:53:23.194   status                   ∅ → STOPPED on 127.0.0.1:8085
 status@1:51   2026-11-20 22:53:57.113   status                   STOPPED → UNASSIGNED on 127.0.0.1:8085
 status@1:54   2026-11-20 22:53:59.299   status                   UNASSIGNED on 127.0.0.1:8085 → PAUSED on 127.0.0.1:8083

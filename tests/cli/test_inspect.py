@@ -1,5 +1,6 @@
 """`controlplane inspect`: views of a log as tables, and as JSON."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,15 @@ def test_a_vector_that_names_one_topic_leaves_out_the_others(histories: Path) ->
     found = inspect(histories, "life-3.9", "--as-of", vector, "-o", "json").json
     assert found["read_up_to"]["connect-status"] == [45, 0, 0]
     assert found["read_up_to"]["connect-offsets"] == [0, 0, 0, 0, 0]
+
+
+def test_the_vectors_of_a_story_are_taken(histories: Path) -> None:
+    """They count markers of transactions and partitions without records; the log has neither."""
+    story = (histories / "exactly-once-3.9.story.jsonl").read_bytes().splitlines()
+    for line in story[1::20]:
+        vector = json.dumps(json.loads(line)["positions"])
+        found = inspect(histories, "exactly-once-3.9", "--as-of", vector, "-o", "json").json
+        assert found["read_up_to"].keys() == json.loads(vector).keys()
 
 
 def test_one_connector_in_depth(histories: Path) -> None:

@@ -105,7 +105,11 @@ def inspect(log: str, reading: Reading, **options: Any) -> None:
     view = _view(asked)
     if asked.compare and asked.profile:
         raise click.UsageError("--compare names the releases: leave out --profile")
-    names = asked.compare.split(",") if asked.compare else [asked.profile or KIP]
+    names = (
+        asked.compare.split(",")
+        if asked.compare
+        else [KIP if asked.profile is None else asked.profile]
+    )
     if asked.compare and len(names) < TWO:
         raise click.UsageError("--compare needs at least two releases, as in 3.4,3.9")
     plugins = read_plugins(asked.plugins) if asked.plugins else None

@@ -1,0 +1,266 @@
+"""Bad input: one clear sentence with what to do, exit code 2, nothing changed."""
+
+import hashlib
+import socket
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import controlplane.cli.importing
+import controlplane.cli.inspect
+import controlplane.cli.verify  # noqa: F401 - nobody may import them later: see `unprivileged`
+from tests.cli.calling import Said, call, refusal, unprivileged
+
+Made = Callable[[Path, Path], Path]
+"""(folder of histories, empty folder) → the bad file."""
+
+LIFE = "life-3.9.log.jsonl"
+LINES = 5
+
+
+def written(content: bytes) -> Made:
+    """A file with this content."""
+
+    def make(_: Path, folder: Path) -> Path:
+        (folder / "bad").write_bytes(content)
+        return folder / "bad"
+
+    return make
+
+
+def changed(change: Callable[[list[bytes]], list[bytes]]) -> Made:
+    """A history with some of its lines changed."""
+
+    def make(histories: Path, folder: Path) -> Path:
+        lines = (histories / LIFE).read_bytes().splitlines(keepends=True)
+        (folder / "bad.jsonl").write_bytes(b"".join(change(lines)))
+        return folder / "bad.jsonl"
+
+    return make
+
+
+def embedded(change: Callable[[Path], None]) -> Made:
+    """An embedded log that something was done to."""
+
+    def make(histories: Path, folder: Path) -> Path:
+        assert call("import", histories / LIFE, folder / "bad.db").code == 0
+        change(folder / "bad.db")
+        return folder / "bad.db"
+
+    return make
+
+
+def _cut_off(log: Path) -> None:
+    log.write_bytes(log.read_bytes()[:6000])
+
+
+def _overwritten(log: Path) -> None:
+    content = bytearray(log.read_bytes())
+    content[4096:16384] = b"\xa5" * 12288
+    log.write_bytes(content)
+
+
+def _newer(log: Path) -> None:
+    with sqlite3.connect(log) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+
+def _foreign(log: Path) -> None:
+    log.unlink()
+    with sqlite3.connect(log) as connection:
+        connection.execute("CREATE TABLE cookies (name TEXT)")
+    connection.close()
+
+
+def _directory(_: Path, folder: Path) -> Path:
+    (folder / "bad").mkdir()
+    return folder / "bad"
+
+
+def _missing(_: Path, folder: Path) -> Path:
+    return folder / "nowhere.jsonl"
+
+
+BAD: dict[str, tuple[Made, str]] = {
+    "unknown format": (written(b"hello\nworld\n"), "has no format that we know"),
+    "truncated between lines": (changed(lambda lines: lines[:90]), "89 of 354 records are there"),
+    "truncated within a line": (
+        changed(lambda lines: [*lines[:90], lines[90][:40]]),
+        "the file ends within this line",
+    ),
+    "half a line": (
+        changed(lambda lines: [*lines[:LINES], b'{"topic":"connect-con\n', *lines[LINES:]]),
+        "line 6 ",
+    ),
+    "non-UTF-8 line": (
+        changed(lambda lines: [*lines[:LINES], b"\xc3\x28\xa0\n", *lines[LINES:]]),
+        "line 6 ",
+    ),
+    "binary": (written(b"\x00\x01\x80\xff" * 64), "has no format that we know"),
+    "UTF-16": (written("hello".encode("utf-16")), "is UTF-16 text: convert it"),
+    "empty": (written(b""), "is empty"),
+    "a directory": (_directory, "is a directory: name a file in it"),
+    "missing": (_missing, "does not exist: check the path"),
+    "SQLite, cut off": (embedded(_cut_off), "is cut off"),
+    "SQLite, corrupt": (embedded(_overwritten), "is damaged"),
+    "SQLite, newer schema": (embedded(_newer), "has schema version 99, newer than"),
+    "SQLite of another program": (embedded(_foreign), "SQLite file of another program"),
+}
+
+
+def fingerprints(folder: Path) -> dict[str, str]:
+    """Every file with its content, but those that SQLite keeps beside a log to read it."""
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.endswith(("-wal", "-shm"))
+    }
+
+
+def commands(bad: Path, histories: Path, folder: Path) -> dict[str, list[object]]:
+    """Every way to give a command a log to read."""
+    story, catalogue = histories / "life-3.9.story.jsonl", histories / "catalogue.json"
+    return {
+        "inspect": ["inspect", bad],
+        "inspect --compare": ["inspect", bad, "--compare", "3.4,3.9"],
+        "inspect --history": ["inspect", bad, "--history", "pages"],
+        "inspect --hazards": ["inspect", bad, "--hazards"],
+        "verify": ["verify", bad, story, "--plugins", catalogue],
+        "import": ["import", bad, folder / "new.db"],
+    }
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_log_is_refused_by_every_command(what: str, histories: Path, tmp_path: Path) -> None:
+    """The sentence says what is wrong; no file appears, none changes."""
+    make, sentence = BAD[what]
+    bad = make(histories, tmp_path)
+    before = fingerprints(tmp_path)
+    for arguments in commands(bad, histories, tmp_path).values():
+        assert sentence in refusal(call(*arguments))
+    assert fingerprints(tmp_path) == before
+
+
+def test_a_log_that_may_not_be_read(histories: Path, tmp_path: Path) -> None:
+    """No access: to a dump, to an embedded log, to the folder of a new log."""
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    dump, log = closed / "dump.jsonl", closed / "log.db"
+    dump.write_bytes((histories / LIFE).read_bytes())
+    call("import", dump, log)
+    for path in (dump, log):
+        path.chmod(0)
+    for parent in (closed, *closed.parents[:3]):
+        parent.chmod(0o555)
+    with unprivileged():
+        said = [call("inspect", dump), call("inspect", log)]
+        readable = histories / LIFE
+        said.append(call("import", readable, closed / "new.db"))
+    sentences = list(map(refusal, said))
+    assert "cannot be read (Permission denied)" in sentences[0]
+    assert "Permission denied" in sentences[1]
+    assert "cannot be made (Permission denied)" in sentences[2]
+
+
+def test_a_locked_embedded_log(histories: Path, tmp_path: Path) -> None:
+    """Another process holds it for itself: nothing is imported into it."""
+    log = tmp_path / "log.db"
+    call("import", histories / LIFE, log)
+    holder = sqlite3.connect(log, isolation_level=None)
+    holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+    holder.execute("BEGIN EXCLUSIVE")
+    try:
+        said = call("import", histories / "mirror-3.9.log.jsonl", log)
+        assert "is locked by another process" in refusal(said)
+    finally:
+        holder.execute("ROLLBACK")
+        holder.close()
+    assert "100 connectors" not in call("inspect", log).out
+
+
+@pytest.fixture(scope="module")
+def life(histories: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An embedded log that is in order."""
+    log = tmp_path_factory.mktemp("life") / "log.db"
+    call("import", histories / LIFE, log)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--profile", "3.x"], "unknown release '3.x'"),
+        (["--profile", ""], "unknown release ''"),
+        (["--compare", "3.4,foo"], "unknown release 'foo'"),
+        (["--as-of", "yesterday"], "'yesterday' is no point in time: write it like"),
+        (["--as-of", "config@"], "'config@' is no position: write it like config@57"),
+        (["--as-of", "config@9999"], "the log has no record at config@9999"),
+        (["--as-of", "nope@1"], "the log has no record at nope@1"),
+        (["--as-of", "{"], "not a vector of end offsets"),
+        (["--as-of", '{"connect-configs":"57"}'], "not a vector of end offsets"),
+        (["--as-of", '{"nope":[1]}'], "the log has no topic nope"),
+        (["--config-topic", "nope"], "there is no topic nope (found: connect-configs"),
+        (["--connector", "nope"], "no connector 'nope' is known at this point"),
+        (["--history", "nope"], "no record of this log concerns a connector 'nope'"),
+        (["--plugins", "README.md"], "not a list of objects with class and type"),
+    ],
+)
+def test_a_question_that_cannot_be_answered(life: Path, options: list[str], sentence: str) -> None:
+    """Unknown releases, positions, topics, connectors; a catalogue that is none."""
+    assert sentence in refusal(call("inspect", life, *options))
+
+
+@pytest.mark.parametrize(
+    ("where", "sentence"),
+    [
+        ("kafka://", "no broker is named: give host:port"),
+        ("kafka://here:there", "no address of a broker: give host:port"),
+        ("ftp://here/log", "names no log: give kafka://host:port, sqlite:///path or"),
+        ("sqlite://", "names no log"),
+        ("sqlite:///nowhere.db", "nowhere.db does not exist: check the path"),
+    ],
+)
+def test_names_that_name_no_log(where: str, sentence: str) -> None:
+    """What a log can be called is said."""
+    assert sentence in refusal(call("inspect", where))
+
+
+def silent_port() -> int:
+    """A port of this machine on which nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def test_no_broker_there(histories: Path, tmp_path: Path) -> None:
+    """Every command that reads a cluster says so; nothing is made."""
+    where = f"kafka://127.0.0.1:{silent_port()}"
+    for arguments in commands(Path(), histories, tmp_path).values():
+        told = [where if one == Path() else one for one in arguments]
+        assert "connection refused" in refusal(call(*told))
+    assert not list(tmp_path.iterdir())
+
+
+def test_formats_and_topics_that_do_not_fit(histories: Path, tmp_path: Path) -> None:
+    """A format that there is not, and a dump that does not tell its topic."""
+    assert "is no format of a dump" in refusal(
+        call("inspect", histories / LIFE, "--format", "avro")
+    )
+    dump = tmp_path / "dump"
+    dump.write_text("CreateTime:1\tPartition:0\tOffset:5\tconnector-c\tnull\n", "utf-8")
+    assert "does not tell its topic: name it with --topic" in refusal(call("inspect", dump))
+
+
+def test_a_corrupt_record_is_reported_and_folding_goes_on(histories: Path, tmp_path: Path) -> None:
+    """Not the file is bad but a record in it: its position is named, the rest is folded."""
+    lines = (histories / LIFE).read_bytes().splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if b'"key":"connector-orders"' in line)
+    lines[at] = lines[at].replace(b'"value":"{', b'"value":"{{')
+    (tmp_path / "log.jsonl").write_bytes(b"".join(lines))
+    said: Said = call("inspect", tmp_path / "log.jsonl", "-o", "json")
+    (record,) = said.json["unreadable"]["records"]
+    assert (said.code, record["position"]["topic"]) == (0, "connect-configs")
+    assert len(said.json["connectors"]) == 10

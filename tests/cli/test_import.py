@@ -1,0 +1,195 @@
+"""`controlplane import`: records into an embedded log, as they are; nothing lost in silence."""
+
+import asyncio
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.order import entries_of
+from controlplane.logs.dumps import read_dump
+from controlplane.logs.sqlite import SqliteLog
+from tests.cli.calling import call, refusal, shell
+
+LIFE = """\
+FILE   FORMAT      RECORDS   LINES LEFT OUT
+───────────────────────────────────────────
+LIFE   histories   354       0
+
+TOPIC             PARTITIONS   RECORDS
+──────────────────────────────────────
+connect-configs   1            100
+connect-offsets   5            56
+connect-status    3            198
+
+354 records added to LOG
+"""
+
+
+def contents(path: Path) -> list[Entry]:
+    """All entries of an embedded log, by place."""
+
+    async def read() -> list[Entry]:
+        log = await SqliteLog.open(path, create=False, read_only=True)
+        batches = [batch async for batch in log.read(await log.topics())]
+        await log.close()
+        return list(entries_of(batches))
+
+    return sorted(asyncio.run(read()), key=lambda entry: entry.position)
+
+
+def digest(path: Path) -> str:
+    """A fingerprint of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_history_is_taken_over_as_it_is(histories: Path, tmp_path: Path) -> None:
+    """Offsets, gaps, times, headers, aborted records: every entry is equal."""
+    for name in ("life-3.9", "aborted-3.9", "compacted-3.9"):
+        file, log = histories / f"{name}.log.jsonl", tmp_path / f"{name}.db"
+        assert call("import", file, log).code == 0
+        assert contents(log) == read_dump(file).entries
+
+
+def test_the_summary(histories: Path, tmp_path: Path) -> None:
+    """What was read from where, what is in it, what became of it."""
+    file, log = histories / "life-3.9.log.jsonl", tmp_path / "log.db"
+    said = call("import", file, log, columns=200)
+    shown = said.out.replace(str(log), "LOG").replace(f"{file}", "LIFE")
+    lines = [" ".join(line.split()) for line in shown.splitlines() if not line.startswith("─")]
+    wanted = [" ".join(line.split()) for line in LIFE.splitlines() if not line.startswith("─")]
+    assert lines == wanted
+
+
+def test_importing_twice_adds_nothing_and_says_so(histories: Path, tmp_path: Path) -> None:
+    """The second time the log is as it was."""
+    file, log = histories / "life-3.9.log.jsonl", tmp_path / "log.db"
+    call("import", file, log)
+    before = contents(log)
+    again = call("import", file, log)
+    assert again.code == 0
+    assert f"nothing added: all 354 records were in {log} already" in again.out
+    assert contents(log) == before
+    assert call("import", file, log, "-o", "json").json["added"] == 0
+
+
+def test_several_files_at_once_or_one_after_the_other(histories: Path, tmp_path: Path) -> None:
+    """What was there before compaction, and after it, make one log either way."""
+    files = [histories / f"compacted-3.9{part}.log.jsonl" for part in (".before", "")]
+    call("import", *files, tmp_path / "once.db")
+    for file in files:
+        assert call("import", file, tmp_path / "twice.db").code == 0
+    assert contents(tmp_path / "once.db") == contents(tmp_path / "twice.db")
+    assert len(contents(tmp_path / "once.db")) == 114 + 147 - 45
+
+
+def test_an_embedded_log_can_be_imported(histories: Path, tmp_path: Path) -> None:
+    """From one SQLite file into another."""
+    call("import", histories / "aborted-3.9.log.jsonl", tmp_path / "one.db")
+    said = call("import", tmp_path / "one.db", f"sqlite:///{tmp_path}/other.db", "-o", "json")
+    assert (said.code, said.json["added"]) == (0, 97)
+    assert contents(tmp_path / "other.db") == contents(tmp_path / "one.db")
+
+
+def test_a_topic_grows_by_partitions(tmp_path: Path) -> None:
+    """A later file may hold partitions that the first one had no records of."""
+    for partition in (0, 4):
+        file = tmp_path / f"{partition}.jsonl"
+        line = {"topic": "t", "partition": partition, "offset": 3, "tstype": "create", "ts": 1}
+        file.write_text(json.dumps({**line, "broker": 1, "key": "k", "payload": "v"}), "utf-8")
+        assert call("import", file, tmp_path / "log.db").code == 0
+    places = [(entry.partition, entry.offset) for entry in contents(tmp_path / "log.db")]
+    assert places == [(0, 3), (4, 3)]
+
+
+def test_what_contradicts_the_log_is_refused_and_nothing_changed(
+    histories: Path, tmp_path: Path
+) -> None:
+    """Another cluster's records at the same places."""
+    log = tmp_path / "log.db"
+    call("import", histories / "life-3.9.log.jsonl", log)
+    before = contents(log)
+    said = call("import", histories / "exactly-once-3.9.log.jsonl", log)
+    assert "another entry lies there" in refusal(said)
+    assert contents(log) == before
+
+
+def test_files_that_contradict_each_other_leave_nothing_behind(
+    histories: Path, tmp_path: Path
+) -> None:
+    """No file is made for a log into which nothing came."""
+    files = [histories / f"{name}.log.jsonl" for name in ("life-3.9", "life-3.4")]
+    refusal(call("import", *files, tmp_path / "log.db"))
+    assert not list(tmp_path.iterdir())
+
+
+def broken(histories: Path, path: Path) -> Path:
+    """A history whose line 7 is cut in half."""
+    lines = (histories / "life-3.9.log.jsonl").read_bytes().splitlines(keepends=True)
+    lines[6] = lines[6][:30] + b"\n"
+    path.write_bytes(b"".join(lines))
+    return path
+
+
+def test_a_line_that_cannot_be_read_is_named_and_nothing_imported(
+    histories: Path, tmp_path: Path
+) -> None:
+    """One sentence: which line, why, and how to take the rest."""
+    file = broken(histories, tmp_path / "broken.jsonl")
+    sentence = refusal(call("import", file, tmp_path / "log.db"))
+    assert "line 7 " in sentence
+    assert "--partial" in sentence
+    assert not (tmp_path / "log.db").exists()
+
+
+def test_the_rest_is_taken_on_demand(histories: Path, tmp_path: Path) -> None:
+    """`--partial`: everything else is there, the line is named, exit code 1."""
+    file = broken(histories, tmp_path / "broken.jsonl")
+    said = shell("import", "--partial", file, tmp_path / "log.db")
+    assert said.code == 1
+    assert "line 7 " in said.out
+    assert "353 records added" in said.out
+    found = call("import", "--partial", file, tmp_path / "log.db", "-o", "json").json
+    assert (found["added"], found["files"][0]["lines_left_out"]) == (0, 1)
+    assert any(problem.startswith("line 7 ") for problem in found["files"][0]["problems"])
+
+
+def test_a_log_cannot_be_a_file_of_something_else(histories: Path, tmp_path: Path) -> None:
+    """Whoever forgets LOG names a dump as LOG: it stays as it was."""
+    dump = tmp_path / "life.jsonl"
+    dump.write_bytes((histories / "life-3.9.log.jsonl").read_bytes())
+    before = digest(dump)
+    assert "not a SQLite file" in refusal(call("import", dump, dump))
+    assert digest(dump) == before
+
+
+def test_a_cluster_is_never_written_to(histories: Path) -> None:
+    """LOG is a file."""
+    said = call("import", histories / "life-3.9.log.jsonl", "kafka://127.0.0.1:1")
+    assert "is a cluster, which is only ever read" in refusal(said)
+
+
+KCAT = (
+    '{"topic":"connect-configs","partition":0,"offset":5,"tstype":"create","ts":1700000000000,'
+    '"broker":1,"key":"connector-c","payload":"{\\"properties\\":{\\"name\\":\\"c\\"}}"}\n'
+)
+CONSOLE = (
+    'CreateTime:1700000000000\tPartition:0\tOffset:5\tconnector-c\t{"properties":{"name":"c"}}\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "options"),
+    [("kcat", KCAT, []), ("console", CONSOLE, ["--topic", "connect-configs"])],
+)
+def test_formats_are_detected(tmp_path: Path, form: str, text: str, options: list[str]) -> None:
+    """Dumps of other tools, imported and looked into in one go."""
+    (tmp_path / "dump").write_text(text, "utf-8")
+    said = call("import", tmp_path / "dump", tmp_path / "log.db", *options, "-o", "json")
+    assert (said.code, said.json["files"][0]["format"]) == (0, form)
+    (entry,) = contents(tmp_path / "log.db")
+    assert (entry.offset, entry.timestamp, entry.key) == (5, 1700000000000, b"connector-c")
+    seen = call("inspect", tmp_path / "dump", *options, "-o", "json").json
+    assert [row["name"] for row in seen["connectors"]] == ["c"]

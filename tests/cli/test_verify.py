@@ -1,0 +1,119 @@
+"""`controlplane verify`: a story's answers against the fold of a log."""
+
+from pathlib import Path
+
+from tests.cli.calling import Said, call, refusal, shell
+from tests.test_histories import ANSWERS, BEFORE_COMPACTION
+
+ABORTED = """\
+step 10, 3.9.1: GET /connectors
+  --- recorded
+  +++ folded
+   HTTP 200
+   [
+  +  "aborted",
+     "committed",
+     "other",
+     "pages"
+  because of config@12  connector-aborted  \
+{"properties": {"connector.class": "lab.PagesSourceConnector"\
+"""
+
+
+def verify(histories: Path, log: Path, story: str, *options: object) -> Said:
+    """Verify a story with the catalogue of the recorded clusters."""
+    return call(
+        *("verify", log, histories / f"{story}.story.jsonl"),
+        *("--plugins", histories / "catalogue.json", *options),
+    )
+
+
+def test_a_history_is_given_exactly(histories: Path) -> None:
+    """Exit code 0, and one line that counts."""
+    said = verify(histories, histories / "life-4.3.log.jsonl", "life-4.3")
+    assert (said.code, said.err) == (0, "")
+    assert said.out == (
+        f"{ANSWERS['life-4.3']} of {ANSWERS['life-4.3']} answers are given exactly; "
+        "21 are offsets of sinks, which no log of Connect has\n"
+    )
+
+
+def test_differences_are_shown_with_the_record_that_explains_them(histories: Path) -> None:
+    """A worker with exactly-once support taken for one without: it shows what was aborted."""
+    said = verify(histories, histories / "aborted-3.9.log.jsonl", "aborted-3.9")
+    assert said.code == 1
+    assert said.out[: len(ABORTED)] == ABORTED
+    assert said.out.endswith("62 of 64 answers are given exactly, 2 differ\n")
+
+
+def test_differences_for_machines(histories: Path) -> None:
+    """The same as JSON."""
+    log = histories / "aborted-3.9.log.jsonl"
+    found = verify(histories, log, "aborted-3.9", "-o", "json").json
+    assert (found["compared"], found["same"], found["beyond"]) == (64, 62, 0)
+    first = found["differences"][0]
+    assert (first["step"], first["path"]) == (10, "/connectors")
+    assert "aborted" in first["folded"]["answer"]
+    assert first["cause"]["key"] == "connector-aborted"
+
+
+def test_exactly_once_support_of_one_worker(histories: Path) -> None:
+    """Named, it reads committed records only; without a name all workers do."""
+    log = histories / "aborted-3.9.log.jsonl"
+    assert verify(histories, log, "aborted-3.9", "--exactly-once", "w2").code == 0
+    assert verify(histories, log, "aborted-3.9", "--exactly-once", "w1").code == 1
+    log = histories / "exactly-once-3.9.log.jsonl"
+    assert verify(histories, log, "exactly-once-3.9", "--exactly-once").code == 0
+
+
+def test_a_compacted_log_with_what_was_there_before(histories: Path, tmp_path: Path) -> None:
+    """Workers that started before compaction know what it took; also from embedded logs."""
+    name, before = "compacted-3.9", tmp_path / "before.db"
+    log = histories / f"{name}.log.jsonl"
+    call("import", histories / f"{name}.before.log.jsonl", before)
+    assert verify(histories, log, name).code == 1
+    said = verify(histories, log, name, "--before", before)
+    count = ANSWERS[name] + BEFORE_COMPACTION
+    assert (said.code, said.out) == (0, f"{count} of {count} answers are given exactly\n")
+
+
+def test_without_a_catalogue_types_are_unknown_and_that_is_said(histories: Path) -> None:
+    """As a process of its own: exit code 1, because types differ."""
+    log, story = (histories / f"mirror-3.9.{kind}.jsonl" for kind in ("log", "story"))
+    said = shell("verify", log, story)
+    assert said.code == 1
+    assert said.err == "no --plugins: the type of every connector is taken as unknown\n"
+    assert '-  "type": "source"' in said.out
+
+
+def test_secrets_in_the_explaining_record_are_hidden(histories: Path, tmp_path: Path) -> None:
+    """The record is for people; the answers are shown as the worker gave them."""
+    log = tmp_path / "log.jsonl"
+    text = (histories / "mirror-3.9.log.jsonl").read_text("utf-8")
+    log.write_text(
+        text.replace('\\"name\\":', '\\"my.password\\":\\"s3cret\\",\\"name\\":'), "utf-8"
+    )
+    found = verify(histories, log, "mirror-3.9", "-o", "json").json
+    causes = [one["cause"]["value"] for one in found["differences"] if one["cause"]]
+    assert any("[hidden]" in value for value in causes)
+    assert not any("s3cret" in value for value in causes)
+
+
+def test_what_is_no_story_is_refused(histories: Path, tmp_path: Path) -> None:
+    """A log in its place, an empty file, garbage, a step of a release that never was."""
+    log, bad = histories / "mirror-3.9.log.jsonl", tmp_path / "bad.jsonl"
+    assert "not a step of a story" in refusal(call("verify", log, log, "--plugins", PLUGINS))
+    for text, sentence in (
+        ("", "holds no steps"),
+        ("{}\n{}\n", "bad.jsonl:2: not a step of a story"),
+        ("{}\n\udcff\n", "bad.jsonl:2: not a step of a story"),
+        (
+            '{}\n{"n":1,"kind":"observe","release":"x","answers":{"/":{"status":1,"answer":1}}}\n',
+            "x",
+        ),
+    ):
+        bad.write_text(text, "utf-8", "surrogateescape")
+        assert sentence in refusal(call("verify", log, bad, "--plugins", PLUGINS))
+
+
+PLUGINS = Path(__file__).parents[1] / "histories" / "catalogue.json"
