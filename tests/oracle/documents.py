@@ -121,11 +121,15 @@ def _recoded(draw: Draw, document: bytes) -> bytes:
 
 
 def _broken_utf32(draw: Draw, document: bytes) -> bytes:
-    """With a character beyond U+10FFFF, half a character, or an order of bytes that nobody has."""
+    """With a character beyond U+10FFFF, or in an order of bytes that nobody has.
+
+    Not with half a character behind the value: whether Jackson gets to see it depends on how much
+    it reads ahead (2.5 and 2.6 do, later ones do not).
+    """
     text = document.decode("utf-8", "replace").encode("utf-32-le")
     at = draw.below(len(text) // 4 + 1) * 4
     whole = text[:at] + b"\x00\x00\x11\x00" + text[at:]
-    return draw.one_of((whole, text + b"\x00", b"\x00\x00\xff\xfe" + text, b"\x00\x00{\x00"))
+    return draw.one_of((whole, b"\x00\x00\xff\xfe" + text, b"\x00\x00{\x00"))
 
 
 def _cut(draw: Draw, document: bytes) -> bytes:

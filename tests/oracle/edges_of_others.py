@@ -1,0 +1,217 @@
+"""The sharp edges of the status and offsets topics and of bytes, as questions to Kafka."""
+
+from tests.oracle.probe import (
+    Edge,
+    Probe,
+    at,
+    both,
+    commit,
+    config,
+    fate,
+    holds,
+    named,
+    offsets,
+    report,
+    status,
+    task,
+)
+
+STATE = named("state", at("status.tasks", "a", "0", "state"))
+LISTED = named("listed:", lambda answer: _listed(answer["offsets.partitions"]))
+KEPT = named("raw records:", lambda answer: str(len(answer["offsets.data"])))
+PROPERTIES = at("config.connectorConfigs", "a")
+
+ONE_TOPIC = '{"topic":{"name":"x","connector":"y","task":0,"discoverTimestamp":1}}'
+
+
+def _listed(partitions: dict[str, list[str]]) -> str:
+    rows = (f"`{name}` {one}" for name, all_ in partitions.items() for one in all_)
+    return ", ".join(rows) or "nothing"
+
+
+def _value(raw: bytes, says: str) -> Probe:
+    case = config(("connector-a", b'{"properties":{"k":' + raw + b"}}"))
+    return Probe(says, case, both(fate(0), PROPERTIES))
+
+
+def _number(text: str) -> Probe:
+    return _value(text.encode(), f"`{text}`")
+
+
+def _offset_key(key: str) -> Probe:
+    return Probe(f"offset key `{key}`", offsets((key, "{}")), both(fate(0), KEPT, LISTED))
+
+
+def _state(state: str) -> Probe:
+    case = status(report(1), report(2, state))
+    return Probe(f"task RUNNING, then {state}", case, both(fate(1), STATE))
+
+
+OTHER_EDGES = (
+    Edge(
+        20,
+        "A tombstone of a connector's status drops the statuses of its tasks, as read so far.",
+        (
+            Probe(
+                "task status, then the connector's tombstone",
+                status(report(1), ("status-connector-a", None)),
+                named("tasks of:", holds("status.tasks")),
+            ),
+            Probe(
+                "the connector's tombstone, then task status",
+                status(("status-connector-a", None), report(1)),
+                named("tasks of:", holds("status.tasks")),
+            ),
+        ),
+    ),
+    Edge(
+        21,
+        "A stale UNASSIGNED of a task is ignored on reading.",
+        tuple(
+            Probe(
+                f"RUNNING of generation 2, UNASSIGNED of {generation}",
+                status(report(2), report(generation, "UNASSIGNED")),
+                STATE,
+            )
+            for generation in (1, 2, 3)
+        ),
+    ),
+    Edge(
+        22,
+        "A state that the release does not know keeps the previous status.",
+        tuple(map(_state, ("RESTARTING", "STOPPED", "DESTROYED", "SLEEPING"))),
+    ),
+    Edge(
+        23,
+        "The separator of an active topic's key is skipped by length, and the key's names count.",
+        (
+            Probe(
+                "key `status-topic-t:ZZZZZZZZZZc`, value of topic `x`",
+                status(("status-topic-t:ZZZZZZZZZZc", ONE_TOPIC)),
+                at("status.topics", "c", "t", "topic"),
+            ),
+        ),
+        "That a reset uses the value's names is in `AbstractHerder#resetConnectorActiveTopics`.",
+    ),
+    Edge(
+        24,
+        "An offset is identified by its raw key; listed are the parsed keys.",
+        (
+            Probe(
+                '`["a",{"p":1}]` and `["a", {"p":1}]`',
+                offsets(('["a",{"p":1}]', "{}"), ('["a", {"p":1}]', "{}")),
+                both(KEPT, LISTED),
+            ),
+            Probe(
+                "... and a tombstone of the second",
+                offsets(
+                    ('["a",{"p":1}]', "{}"), ('["a", {"p":1}]', "{}"), ('["a", {"p":1}]', None)
+                ),
+                both(KEPT, LISTED),
+            ),
+            Probe("offset, then its tombstone", offsets(("k", "{}"), ("k", None)), KEPT),
+        ),
+        "That `GET` and `DELETE` look under re-serialised keys is in `Worker`; the recorded "
+        "histories hold such answers.",
+    ),
+    Edge(
+        25,
+        "Java writes its own JSON: `\\uD83D\\uDE00`, `1.0E10`, `\\u001F`.",
+        known="The recorded histories hold what workers of 2.8, 3.4, 3.9 and 4.3 have written; "
+        "the codec writes the same bytes.",
+    ),
+    Edge(
+        26,
+        "The partitioner must be murmur2.",
+        known="The stores see no partitions. The records of the histories lie where murmur2 puts "
+        "them.",
+    ),
+    Edge(
+        27,
+        "A connector's own offsets topic never falls back to the worker's.",
+        known="In `ConnectorOffsetBackingStore#get` the null of `KafkaOffsetBackingStore#get` "
+        "replaces the value of the worker's topic; 3.3.0 to 4.3.0.",
+    ),
+    Edge(
+        28,
+        "`read_committed` holds only where exactly-once support is enabled.",
+        known="The consumer's setting, in `KafkaConfigBackingStore#setupAndCreateKafkaBasedLog`. "
+        "The history `aborted-3.9` shows it.",
+    ),
+    Edge(
+        29,
+        "Offset keys that are no JSON corrupt the offsets of three releases.",
+        tuple(map(_offset_key, ("{", '["a",null]', '["a"]', "[1,{}]", '["a",{"p":01}]'))),
+    ),
+    Edge(
+        30,
+        "`putSafe` refuses in 0.10.0 where nothing is cached.",
+        known="A rule of the writer, in `KafkaStatusBackingStore.CacheEntry#canWrite`; reading "
+        "shows nothing of it.",
+    ),
+    Edge(
+        31,
+        "Generations, pending fencing and applied configs depend on how much history is left.",
+        tuple(
+            Probe(
+                says,
+                config(*log),
+                both(
+                    named("generation", at("config.connectorTaskConfigGenerations", "a")),
+                    named("pending:", at("config.connectorsPendingFencing")),
+                ),
+            )
+            for says, log in (
+                (
+                    "task 0, commit 1, twice",
+                    (("connector-a", '{"properties":{}}'), task(0), commit(1), task(0), commit(1)),
+                ),
+                (
+                    "the same after compaction",
+                    (("connector-a", '{"properties":{}}'), task(0), commit(1)),
+                ),
+            )
+        ),
+    ),
+    Edge(
+        32,
+        "Keys that are no UTF-8 are repaired by Java, not as Python does.",
+        tuple(
+            Probe(
+                f"key `connector-` and {raw.hex(' ').upper()}",
+                config((b"connector-" + raw, '{"properties":{}}')),
+                named("name", lambda answer: ascii(*(answer["config.connectorConfigs"] or ("",)))),
+            )
+            for raw in (b"\xed\xa0\x80", b"\xed\xa0", b"\xff", b"\xe2\x82", b"\xc0\x80")
+        ),
+    ),
+    Edge(
+        33,
+        "Jackson is lenient with UTF-8 in values.",
+        tuple(
+            _value(b'"' + raw + b'"', f"a string of {raw.hex(' ').upper()}")
+            for raw in (
+                b"\xc0\x80",
+                b"\xf4\x90\x80\x80",
+                b"\xed\xa0\x80",
+                b"\xed\xa0\xbd\xed\xb8\x80",
+                b"\xff",
+                b"\xe2\x82",
+            )
+        ),
+    ),
+    Edge(
+        34,
+        "Integers wrap at 64 bits, reals lose signs or become infinite, and 3.7 brought limits.",
+        (
+            *map(_number, ("9223372036854775808", "18446744073709551617", "-0.0", "1e400", "01")),
+            *map(_number, ("1e99999999999", "1e-99999999999", "-0e99999999999")),
+            _value(b"7" * 1001, "an integer of 1001 digits"),
+            _value(b'0},"n":' + b"[" * 998 + b"]" * 998 + b',"m":{"x":0', "a value of 999 levels"),
+            _value(
+                b'0},"n":' + b"[" * 1000 + b"]" * 1000 + b',"m":{"x":0', "a value of 1001 levels"
+            ),
+            _value(b'0},"' + b"n" * 50_001 + b'":{"x":0', "a name of 50 001 bytes"),
+        ),
+    ),
+)

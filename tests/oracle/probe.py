@@ -1,0 +1,169 @@
+"""A question about Kafka's stores: a small log, and where to look for the answer."""
+
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from controlplane.core.entry import Entry
+from tests.oracle.answers import Common
+from tests.oracle.case import TOPICS, Case
+
+Bytes = str | bytes | None
+Pair = tuple[Bytes, Bytes]
+Look = Callable[[Common], str]
+
+SHORT_NAMES = {
+    "NullPointerException": "NPE",
+    "IllegalArgumentException": "IAE",
+    "StackOverflowError": "stack overflow",
+}
+
+
+class Probe(NamedTuple):
+    """One question. `log` says in words what the log holds, `look` finds the answer, short."""
+
+    log: str
+    case: Case
+    look: Look
+
+
+class Edge(NamedTuple):
+    """One sharp edge: its number, what it says, and how it is asked, or else known."""
+
+    number: int
+    says: str
+    probes: tuple[Probe, ...] = ()
+    known: str = ""
+    """How it is known where the three stores cannot show it; empty if the probes show it all."""
+
+
+# --- logs -----------------------------------------------------------------------------------
+
+
+def _entries(topic: str, pairs: tuple[Pair, ...]) -> tuple[Entry, ...]:
+    return tuple(
+        Entry(topic, 0, offset, 0, _raw(key), _raw(value))
+        for offset, (key, value) in enumerate(pairs)
+    )
+
+
+def _raw(text: Bytes) -> bytes | None:
+    return text.encode() if isinstance(text, str) else text
+
+
+def config(*pairs: Pair) -> Case:
+    """Records of the config topic, read by a worker that has started."""
+    return Case(_entries(TOPICS.config, pairs))
+
+
+def replayed(*pairs: Pair) -> Case:
+    """Records of the config topic, read while a worker starts."""
+    return Case(_entries(TOPICS.config, pairs), len(pairs))
+
+
+def status(*pairs: Pair) -> Case:
+    """Records of the status topic."""
+    return Case(_entries(TOPICS.status, pairs))
+
+
+def offsets(*pairs: Pair) -> Case:
+    """Records of the worker's offsets topic."""
+    return Case(_entries(TOPICS.offsets, pairs))
+
+
+CONNECTOR: Pair = ("connector-a", '{"properties":{"k":"v"}}')
+
+
+def task(number: int, name: str = "a") -> Pair:
+    """A task config."""
+    return f"task-{name}-{number}", '{"properties":{}}'
+
+
+def commit(count: object, name: str = "a") -> Pair:
+    """A task commit; the count as it stands in the JSON."""
+    return f"commit-{name}", f'{{"tasks":{count}}}'
+
+
+def target(content: str, name: str = "a") -> Pair:
+    """A target state."""
+    return f"target-state-{name}", content
+
+
+def report(generation: object, state: str = "RUNNING", key: str = "status-task-a-0") -> Pair:
+    """A status."""
+    value = f'{{"state":"{state}","trace":null,"worker_id":"w","generation":{generation}}}'
+    return key, value
+
+
+# --- looks ----------------------------------------------------------------------------------
+
+
+def fate(number: int) -> Look:
+    """What became of a record."""
+    return lambda answer: _word(answer[f"record {number}"])
+
+
+def _word(found: Any) -> str:
+    kind, thrown, _ = (found, None, None) if isinstance(found, str) else found
+    return f"{kind} ({SHORT_NAMES.get(thrown, thrown)})" if thrown else kind
+
+
+def calls(number: int) -> Look:
+    """Whom a record made the store call."""
+    return lambda answer: _calls(answer[f"record {number}"])
+
+
+def _calls(found: Any) -> str:
+    made = () if isinstance(found, str) else found[2]
+    return "; ".join(f"{name} {_shown(arguments)}" for name, arguments in made) or "no call"
+
+
+def at(part: str, *path: str) -> Look:
+    """What a store holds somewhere: `at("config.connectorTaskCounts", "a")`."""
+
+    def look(answer: Common) -> str:
+        found = answer.get(part)
+        for step in path:
+            found = found.get(step) if isinstance(found, dict) else None
+        return _shown(found)
+
+    return look
+
+
+def holds(part: str) -> Look:
+    """The keys under which a store holds something."""
+    return lambda answer: ", ".join(f"`{key}`" for key in sorted(answer.get(part) or ())) or "none"
+
+
+def both(*looks: Look) -> Look:
+    """Several answers side by side."""
+    return lambda answer: "; ".join(look(answer) for look in looks)
+
+
+def named(name: str, look: Look) -> Look:
+    """An answer with its name in front."""
+    return lambda answer: f"{name} {look(answer)}"
+
+
+def _shown(found: Any) -> str:
+    """A value as people write it, with the types that the common form gives away taken back."""
+    if found is None:
+        return "none"
+    if isinstance(found, dict) and found.keys() <= {"double", "boolean"} and found:
+        return _scalar(found)
+    if isinstance(found, dict):
+        return ", ".join(f"{name}: {_shown(one)}" for name, one in sorted(found.items())) or "{}"
+    if isinstance(found, list):
+        return "[" + ", ".join(map(_shown, found)) + "]"
+    return ascii(found).strip("'") if isinstance(found, str) else str(found)
+
+
+def _scalar(found: dict[str, Any]) -> str:
+    if "boolean" in found:
+        return str(found["boolean"]).lower()
+    return str(_double(found["double"]))
+
+
+def _double(bits: str) -> float:
+    number: float = struct.unpack(">d", bytes.fromhex(bits))[0]
+    return number

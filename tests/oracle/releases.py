@@ -1,0 +1,121 @@
+"""`docs/releases.md`: each sharp edge of the three topics, release by release, as Kafka answers.
+
+python -m tests.oracle.releases          writes the file
+python -m tests.oracle.releases --check  says whether it is current (exit code 1: no)
+"""
+
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+
+from controlplane.core.profiles import Profile
+from tests.jars import ROOT
+from tests.oracle.answers import Common, of_fold, of_kafka
+from tests.oracle.case import TOPICS
+from tests.oracle.edges_of_config import CONFIG_EDGES
+from tests.oracle.edges_of_others import OTHER_EDGES
+from tests.oracle.kafka import Oracle
+from tests.oracle.probe import Edge, Probe
+from tests.oracle.releases_asked import ASKED
+
+FILE = ROOT / "docs" / "releases.md"
+EDGES: tuple[Edge, ...] = (*CONFIG_EDGES, *OTHER_EDGES)
+
+WIDTH = 100
+"""Characters of a line of text; rows of tables are as long as they are."""
+
+NO_STATUS = "there is no status topic"
+
+Row = tuple[str, str]
+"""What Kafka answers and what our fold does."""
+
+HEAD = """# Sharp edges, release by release
+
+What workers of each Kafka release make of the same records, asked of Kafka's own classes:
+`KafkaConfigBackingStore`, `KafkaStatusBackingStore` and `KafkaOffsetBackingStore` of the published
+jars, fed with the log that stands in the first column. The last column is the fold of this project
+with the profile of that release. Where it says *the same*, it was asked and gave the same answer.
+
+Written by `python -m tests.oracle.releases`; a test holds it current. What becomes of a record:
+
+* **accepted** – it is state now (or was an event), or changes nothing;
+* **ignored** – logged, and the previous value kept;
+* **undecodable** – as ignored, and the config offset stays behind;
+* **loses batch** – an exception that costs the rest of the fetched batch;
+* **poison** – an exception that ends a worker at start and wedges or wounds a running one.
+  NPE is `NullPointerException`, IAE `IllegalArgumentException`.
+"""
+
+
+def document() -> str:
+    """The whole file."""
+    answers = {release: _answers(release) for release in ASKED}
+    differing = sum(kafka != ours for rows in answers.values() for kafka, ours in rows.values())
+    asked = sum(len(edge.probes) for edge in EDGES)
+    lines = [HEAD, textwrap.fill(f"Releases asked: {', '.join(ASKED)}.", WIDTH), ""]
+    lines += [f"Questions: {asked}, times {len(ASKED)} releases. Disagreements: {differing}."]
+    for edge in sorted(EDGES, key=lambda edge: edge.number):
+        lines += _section(edge, answers)
+    return "\n".join(lines) + "\n"
+
+
+def _answers(release: str) -> Mapping[Probe, Row]:
+    """The answers of one release to every question."""
+    profile = Profile.of(release)
+    asked = [probe for edge in EDGES for probe in edge.probes]
+    with Oracle(release) as oracle:
+        given = oracle.answers(probe.case for probe in asked)
+        return {
+            probe: (_seen(probe, of_kafka(answer)), _seen(probe, of_fold(case, profile)))
+            for probe, (case, answer) in zip(asked, given, strict=True)
+        }
+
+
+def _seen(probe: Probe, answer: Common) -> str:
+    of_status = probe.case.entries[0].topic == TOPICS.status
+    return NO_STATUS if of_status and "status.tasks" not in answer else probe.look(answer)
+
+
+def _section(edge: Edge, answers: Mapping[str, Mapping[Probe, Row]]) -> Iterator[str]:
+    yield f"\n## {edge.number}. {edge.says}\n"
+    if edge.probes:
+        yield "| log | releases | Kafka's classes | our profile |"
+        yield "|---|---|---|---|"
+    for probe in edge.probes:
+        by_release = [(release, answers[release][probe]) for release in ASKED]
+        for number, (row, group) in enumerate(groupby(by_release, key=lambda pair: pair[1])):
+            yield _line("" if number else probe.log, [release for release, _ in group], row)
+    if edge.known:
+        known = textwrap.fill(edge.known, WIDTH)
+        yield f"\n{known}" if edge.probes else known
+
+
+def _line(log: str, releases: list[str], row: Row) -> str:
+    kafka, ours = row
+    verdict = "the same" if kafka == ours else f"**differs: {_cell(ours)}**"
+    return f"| {_cell(log)} | {_span(releases)} | {_cell(kafka)} | {verdict} |"
+
+
+def _span(releases: list[str]) -> str:
+    if tuple(releases) == ASKED:
+        return "all"
+    return releases[0] if len(releases) == 1 else f"{releases[0]} – {releases[-1]}"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main(arguments: Iterable[str]) -> int:
+    """Write the file, or with `--check` only compare it. The exit code."""
+    fresh = document()
+    if "--check" in arguments:
+        return int(not FILE.exists() or FILE.read_text(encoding="utf-8") != fresh)
+    FILE.parent.mkdir(exist_ok=True)
+    FILE.write_text(fresh, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

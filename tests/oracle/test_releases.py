@@ -1,0 +1,40 @@
+"""`docs/releases.md`: complete, current, and without a disagreement."""
+
+import re
+
+import pytest
+
+from controlplane.core.profiles import RELEASES
+from tests.oracle.releases import EDGES, FILE, document
+from tests.oracle.releases_asked import ASKED, PROVED
+
+SHARP_EDGES = 34
+
+
+def test_every_edge_has_a_row() -> None:
+    """Edges are numbered from 1 to 34, and each is asked about or says how it is known."""
+    assert [edge.number for edge in EDGES] == list(range(1, SHARP_EDGES + 1))
+    assert all(edge.probes or edge.known for edge in EDGES)
+
+
+def test_file_has_every_edge() -> None:
+    """The committed file has a section for each edge."""
+    sections = re.findall(r"^## (\d+)\. ", FILE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [int(number) for number in sections] == [edge.number for edge in EDGES]
+
+
+def test_file_knows_no_disagreement() -> None:
+    """The committed file was made when fold and classes agreed everywhere."""
+    assert "Disagreements: 0." in FILE.read_text(encoding="utf-8")
+
+
+def test_releases_asked_exist() -> None:
+    """Only releases that we know are asked, oldest first, none twice."""
+    assert list(ASKED) == [release for release in RELEASES if release in ASKED]
+    assert set(PROVED) <= set(RELEASES) - set(ASKED)
+
+
+@pytest.mark.java
+def test_file_is_current() -> None:
+    """Asking again gives the committed file (else: `python -m tests.oracle.releases`)."""
+    assert document() == FILE.read_text(encoding="utf-8")
