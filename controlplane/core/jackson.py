@@ -6,7 +6,6 @@ otherwise. It keeps its own stack, so that no input overflows ours.
 """
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from controlplane.core.jackson_numbers import floating, integer, number_rules
@@ -42,18 +41,15 @@ Container = list[object] | dict[str, object]
 
 def is_deeper(value: object, levels: int) -> bool:
     """Whether containers are nested more than so many levels deep."""
-    layer = [value]
-    for _ in range(levels + 1):
-        layer = [inner for outer in layer for inner in _elements(outer)]
-        if not layer:
-            return False
-    return True
+    layer = _containers([value])
+    for _ in range(levels):
+        layer = [inner for outer in layer for inner in _containers(outer)]
+    return bool(layer)
 
 
-def _elements(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
+def _containers(container: Container) -> list[Container]:
+    elements = container.values() if isinstance(container, dict) else container
+    return [element for element in elements if isinstance(element, (list, dict))]
 
 
 class _Reader:

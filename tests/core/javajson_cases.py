@@ -1,0 +1,333 @@
+"""What Kafka's JsonConverter (schemas off) made of bytes, asked release by release.
+
+Each answer was given by the published jars of the release on a JDK 17. A row holds the answer of
+the oldest release asked and then each later one that changed it.
+"""
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+BAD = "DataException"
+OVERFLOW = "StackOverflowError"
+BIG = "a value too big to be written down"
+INF = math.inf
+
+_ASKED = (
+    "0.9.0.1 0.10.0.1 0.10.1.1 0.10.2.1 0.11.0.3 1.0.2 1.1.1 2.0.1 2.1.1 2.2.1 2.2.2 2.3.0 2.3.1 "
+    "2.4.1 2.5.1 2.6.0 2.6.1 2.8.2 3.0.2 3.1.2 3.2.0 3.2.2 3.2.3 3.4.1 3.5.2 3.6.0 3.6.2 3.7.0 "
+    "3.7.2 3.8.1 3.9.1 4.0.0 4.1.0 4.1.1 4.2.0 4.2.1 4.3.0"
+)
+ASKED = tuple(_ASKED.split())
+"""The releases that were asked, oldest first."""
+
+
+class Case(NamedTuple):
+    """A value, what the oldest release made of it, and from which release on that changed."""
+
+    value: bytes
+    first: object
+    later: Mapping[str, object] = MappingProxyType({})
+
+    def answers(self) -> dict[str, object]:
+        """The answer of every release asked."""
+        found, answer = {}, self.first
+        for release in ASKED:
+            answer = self.later.get(release, answer)
+            found[release] = answer
+        return found
+
+
+EMPTY = (
+    Case(b"", BAD, {"1.0.2": None, "2.2.2": BAD, "2.3.0": None, "2.3.1": BAD, "2.6.1": None}),
+    Case(b" ", BAD, {"1.0.2": None, "2.2.2": BAD, "2.3.0": None, "2.3.1": BAD, "2.6.1": None}),
+    Case(
+        b"\n\t\r ", BAD, {"1.0.2": None, "2.2.2": BAD, "2.3.0": None, "2.3.1": BAD, "2.6.1": None}
+    ),
+    Case(b"\x0b", BAD),
+    Case(b"\xef\xbb\xbf", BAD),
+    Case(
+        b"\xef\xbb\xbf ",
+        BAD,
+        {"1.0.2": None, "2.2.2": BAD, "2.3.0": None, "2.3.1": BAD, "2.6.1": None},
+    ),
+    Case(b"\xef\xbb", BAD),
+    Case(b"\xfe\xff", BAD),
+    Case(
+        " ".encode("utf-16-le"),
+        BAD,
+        {"1.0.2": None, "2.2.2": BAD, "2.3.0": None, "2.3.1": BAD, "2.6.1": None},
+    ),
+    Case(
+        "\ufeff".encode("utf-32-be"),
+        BAD,
+        {"1.0.2": None, "2.2.2": BAD, "2.3.0": None, "2.3.1": BAD, "2.6.1": None},
+    ),
+)
+"""Nothing, and white space alone."""
+
+FOLLOWERS = (
+    Case(b"{} x", {}),
+    Case(b"{}{}", {}),
+    Case(b"[1]]", [1]),
+    Case(b"[1]\xff", [1]),
+    Case(b'"a"b', "a"),
+    Case(b"1 x", 1),
+    Case(b"1\r", 1),
+    Case(b"1x", BAD),
+    Case(b"1,", BAD),
+    Case(b"1]", BAD),
+    Case(b"1\x00", 1),
+    Case(b"1.5}", BAD),
+    Case(b"true x", True),
+    Case(b"true]x", True),
+    Case(b"true}", True),
+    Case(b"true,", True),
+    Case(b"true:", True),
+    Case(b"true$", True),
+    Case(b"true_", BAD),
+    Case(b"true1", BAD),
+    Case(b"truex", BAD),
+    Case(b"null\x7f", BAD),
+    Case(b"null\xc3\xa9", BAD),
+    Case(b"false\x01", False),
+    Case("null\u00a0".encode("utf-16-le"), None),
+    Case("null\u00e9".encode("utf-16-le"), BAD),
+    Case("1\u00a0".encode("utf-16-le"), BAD),
+)
+"""What may follow a value on the top level."""
+
+MALFORMED = (
+    Case(b"NaN", BAD),
+    Case(b"[Infinity]", BAD),
+    Case(b"+1", BAD),
+    Case(b"[+1]", BAD),
+    Case(b".5", BAD),
+    Case(b"1.", BAD),
+    Case(b"1.e5", BAD),
+    Case(b"1e", BAD),
+    Case(b"1e+", BAD),
+    Case(b"-", BAD),
+    Case(b"--1", BAD),
+    Case(b"0x10", BAD),
+    Case(b"tru", BAD),
+    Case(b"True", BAD),
+    Case(b"[1,]", BAD),
+    Case(b"[,1]", BAD),
+    Case(b"[1 2]", BAD),
+    Case(b"[1", BAD),
+    Case(b"[1}", BAD),
+    Case(b"]", BAD),
+    Case(b'{"a":1,}', BAD),
+    Case(b'{"a" 1}', BAD),
+    Case(b'{"a":}', BAD),
+    Case(b'{"a"}', BAD),
+    Case(b"{a:1}", BAD),
+    Case(b"{'a':1}", BAD),
+    Case(b"'a'", BAD),
+    Case(b"{1:2}", BAD),
+    Case(b'{"a":1 "b":2}', BAD),
+    Case(b"/**/1", BAD),
+    Case(b"# c\n1", BAD),
+    Case(b"\x00\x00\xff\xfe1234", BAD),
+    Case(b"\x001\x00\x00", BAD),
+    Case(b"\x00\x001\x00", BAD),
+)
+"""Refused by every release, whatever other parsers think of it."""
+
+INTEGERS = (
+    Case(b"-0", 0),
+    Case(b"9223372036854775807", 9223372036854775807),
+    Case(b"9223372036854775808", -9223372036854775808),
+    Case(b"-9223372036854775809", 9223372036854775807),
+    Case(b"18446744073709551616", 0),
+    Case(b"123456789012345678901234567890", -4362896299872285998),
+    Case(b"01", BAD, {"3.6.0": 1}),
+    Case(b"-01", BAD, {"3.6.0": -1}),
+    Case(b"00", BAD, {"3.6.0": 0}),
+    Case(b"[007]", BAD, {"3.6.0": [7]}),
+    Case(b"1" * 1000, 8198552921648689607),
+    Case(b"1" * 1001, 8198552921648689607, {"3.7.0": BAD}),
+    Case(b"-" + b"1" * 1001, -8198552921648689607, {"3.7.0": BAD}),
+    Case(b"0" * 2000 + b"7", BAD, {"3.6.0": 7}),
+    Case(b"1" * 5000, 8198552921648689607, {"3.7.0": BAD}),
+    Case(b'{"a":' + b"1" * 1001 + b',"a":2}', {"a": 2}, {"3.7.0": BAD}),
+)
+"""Integral tokens: 64 bits, wrapped; leading zeros from KAFKA-15012 on."""
+
+REALS = (
+    Case(b"2.0", 2.0),
+    Case(b"2e0", 2.0),
+    Case(b"1E+2", 100.0),
+    Case(b"-0.0", -0.0, {"2.4.1": 0.0}),
+    Case(b"-0e5", -0.0, {"2.4.1": 0.0}),
+    Case(b"[-0.00, 0.0]", [-0.0, 0.0], {"2.4.1": [0.0, 0.0]}),
+    Case(b"-1e-400", -0.0),
+    Case(b"1e-400", 0.0),
+    Case(b"1e400", INF),
+    Case(b"-1e400", -INF),
+    Case(b"00.5", BAD, {"3.6.0": 0.5}),
+    Case(b"1e01", 10.0),
+    Case(b"2.2250738585072012e-308", 5e-324, {"2.4.1": 2.2250738585072014e-308}),
+    Case(b"[2.2250738585072012E-308]", [2.2250738585072014e-308]),
+    Case(b"2.4703282292062327e-324", 0.0),
+    Case(b"2.4703282292062328e-324", 5e-324),
+    Case(b"1.7976931348623158e308", 1.7976931348623157e308),
+    Case(b"1.7976931348623159e308", INF),
+    Case(b"9007199254740993.0", 9007199254740992.0),
+    Case(b"0." + b"1" * 999, 0.1111111111111111),
+    Case(b"0." + b"1" * 1000, 0.1111111111111111, {"3.7.0": BAD}),
+    Case(b"1e" + b"0" * 999, 1.0),
+    Case(b"1e" + b"0" * 1000, 1.0, {"3.7.0": BAD}),
+)
+"""Tokens with a fraction or an exponent, which are never integers."""
+
+EXPONENTS = (
+    Case(b"1e2147483647", INF),
+    Case(b"1e2147483648", INF, {"4.1.0": BAD}),
+    Case(b"-1e2147483648", -INF, {"4.1.0": BAD}),
+    Case(b"1e-2147483647", 0.0),
+    Case(b"1e-2147483648", 0.0, {"2.4.1": BAD, "3.7.0": 0.0, "4.1.0": BAD}),
+    Case(b"-1e-2147483648", -0.0, {"2.4.1": BAD, "3.7.0": -0.0, "4.1.0": BAD}),
+    Case(b"1.5e-2147483646", 0.0),
+    Case(b"1.5e-2147483647", 0.0, {"2.4.1": BAD, "3.7.0": 0.0, "4.1.0": BAD}),
+    Case(b"0e2147483647", 0.0),
+    Case(b"0e2147483648", 0.0, {"2.4.1": BAD, "3.7.0": 0.0, "4.1.0": BAD}),
+    Case(b"-0e2147483648", -0.0, {"2.4.1": BAD, "3.7.0": -0.0, "4.1.0": BAD}),
+    Case(b"-0.0e-2147483647", -0.0, {"2.4.1": BAD, "3.7.0": -0.0, "4.1.0": BAD}),
+    Case(b"1e99999999999", INF, {"4.1.0": BAD}),
+    Case(b"1e-99999999999", 0.0, {"2.4.1": BAD, "3.7.0": 0.0, "4.1.0": BAD}),
+    Case(b"1e00000000000000000005", 100000.0),
+    Case(b"1e-00000000000000000005", 1e-05),
+    Case(b"0." + b"0" * 600 + b"1e2147483648", INF),
+    Case(b"1" * 600 + b"e2147483648", INF, {"4.1.0": BAD}),
+)
+"""Exponents about the limits of Java's BigDecimal."""
+
+STRINGS = (
+    Case(b'"\\"\\\\\\/\\b\\f\\n\\r\\t"', '"\\/\x08\x0c\n\r\t'),
+    Case(b'"\\u00e9\\u00E9"', "\xe9\xe9"),
+    Case(b'"\\ud83d\\ude00"', "\U0001f600"),
+    Case(b'"\\ud83d"', "\ud83d"),
+    Case(b'"\\ude00\\ud83d"', "\ude00\ud83d"),
+    Case(b'"\\u0000"', "\x00"),
+    Case(b'"\\x"', BAD),
+    Case(b'"\\u12"', BAD),
+    Case(b'"\\u12g4"', BAD),
+    Case(b'"\\u00\xc3\xa9"', BAD),
+    Case(b'"\x1f"', BAD),
+    Case(b'"\n"', BAD),
+    Case(b'"\x00"', BAD),
+    Case(b'"\x7f"', "\x7f"),
+    Case(b'"\xe2\x80\xa8"', "\u2028"),
+    Case(b'"\xf0\x9f\x98\x80"', "\U0001f600"),
+    Case(b'"a', BAD),
+    Case(b'"a\\"', BAD),
+)
+"""Escapes and bare characters."""
+
+LENIENT = (
+    Case(b'"\xc0\x80"', "\x00"),
+    Case(b'"\xc1\xbf"', "\x7f"),
+    Case(b'"\xe0\x80\x80"', "\x00"),
+    Case(b'"\xf0\x80\x80\x80"', "\uffc0\udc00"),
+    Case(b'"\xf0\x8f\xbf\xbf"', "\uffff\udfff"),
+    Case(b'"\xf4\x90\x80\x80"', "\udc00\udc00"),
+    Case(b'"\xf7\xbf\xbf\xbf"', "\udfbf\udfff"),
+    Case(b'"\xed\xa0\x80"', "\ud800", {"4.2.1": BAD}),
+    Case(b'"\xed\xa0\xbd\xed\xb8\x80"', "\U0001f600", {"4.2.1": BAD}),
+    Case(b'"\xed\xa0\xbd\\ude00"', "\U0001f600", {"4.2.1": BAD}),
+    Case(b'"\x80"', BAD),
+    Case(b'"\xf8\x88\x80\x80\x80"', BAD),
+    Case(b'"\xfe"', BAD),
+    Case(b'"\xff"', BAD),
+    Case(b'"\xc3"', BAD),
+    Case(b'"\xe2\x82"', BAD),
+    Case(b'"\xe2\x82', BAD),
+    Case(b'{"\xc0\x80":1}', {"\x00": 1}),
+    Case(b'{"\xf0\x80\x80\x80":1}', {"\ud7c0\udc00": 1}),
+    Case(b'{"\xf4\x90\x80\x80":1}', {"\udc00\udc00": 1}),
+    Case(b'{"\xed\xa0\x80":1}', {"\ud800": 1}, {"4.2.1": BAD}),
+    Case(b'{"\x80":1}', BAD),
+    Case(b'{"\xc3":1}', BAD),
+)
+"""UTF-8 that is none."""
+
+NAMES = (
+    Case(b'{"a":1,"b":2,"a":3}', {"a": 3, "b": 2}),
+    Case(b'{"a":1,"\\u0061":2}', {"a": 2}),
+    Case(b'{"":1}', {"": 1}),
+    Case(b'{"\\ud83d\\ude00":1}', {"\U0001f600": 1}),
+    Case(b'{"\\ud83d":1}', {"\ud83d": 1}, {"4.2.1": BAD}),
+    Case(b'{"\\ude00\\ud83d":1}', {"\ude00\ud83d": 1}, {"4.2.1": BAD}),
+    Case(b'{"\\\\ud83d":1}', {"\\ud83d": 1}),
+    Case(b'{"\x1f":1}', BAD),
+    Case(b'{"\x7f":1}', {"\x7f": 1}),
+    Case(b'{"' + b"a" * 50_000 + b'":1}', BIG),
+    Case(b'{"' + b"a" * 50_001 + b'":1}', BIG, {"3.7.0": BAD}),
+    Case(b'{"' + b"\xc3\xa9" * 25_000 + b'":1}', BIG),
+    Case(b'{"' + b"\xc3\xa9" * 25_001 + b'":1}', BIG, {"3.7.0": BAD}),
+    Case(b'{"' + b"\\u00e9" * 25_000 + b'":1}', BIG),
+    Case(b'{"' + b"\\u00e9" * 25_001 + b'":1}', BIG, {"3.7.0": BAD}),
+    Case(b'{"' + b"\\ud83d\\ude00" * 8_334 + b'":1}', BIG, {"3.7.0": BAD, "4.2.1": BIG}),
+    Case(b'{"' + b"\\ud83d\\ude00" * 12_501 + b'":1}', BIG, {"3.7.0": BAD}),
+    Case(('{"' + "é" * 50_000 + '":1}').encode("utf-16-be"), BIG),
+    Case(('{"' + "😀" * 25_001 + '":1}').encode("utf-16-be"), BIG, {"3.7.0": BAD}),
+)
+"""Names of fields."""
+
+ENCODINGS = (
+    Case(b'\xef\xbb\xbf{"a":1}', {"a": 1}),
+    Case(b"\xef\xbb\xbf\xef\xbb\xbf1", BAD),
+    Case("[1,'x']".replace("'", '"').encode("utf-16"), [1, "x"]),
+    Case('{"é😀":[]}'.encode("utf-16-be"), {"\xe9\U0001f600": []}),
+    Case('{"é😀":[]}'.encode("utf-16-le"), {"\xe9\U0001f600": []}),
+    Case('{"é😀":[]}'.encode("utf-32-be"), {"\xe9\U0001f600": []}),
+    Case('{"é😀":[]}'.encode("utf-32-le"), {"\xe9\U0001f600": []}),
+    Case('\ufeff"x"'.encode("utf-16-be"), "x"),
+    Case('\ufeff"x"'.encode("utf-16-le"), "x"),
+    Case('\ufeff"x"'.encode("utf-32-be"), "x"),
+    Case('\ufeff"x"'.encode("utf-32-le"), "x"),
+    Case(b'\x00"\xd8\x00\x00a\x00"', "\ufffd"),
+    Case(b'\x00"\xdc\x00\x00"', "\ufffd"),
+    Case(b'\x00"\xff\xfe\x00"', "\ufffe"),
+    Case(b'\x00"\x00a\x00"\x00', "a"),
+    Case(b'\x00\x00\x00"\x00\x11\x00\x00\x00\x00\x00"', BAD),
+    Case(b'\x00\x00\x00"\x00\x00\xd8\x00\x00\x00\x00"', "\ud800"),
+    Case(b"\x00\x00\x00[\x00\x00\x00]\x00\x11\x00\x00", BAD),
+    Case("1".encode("utf-16-be"), 1),
+    Case("1".encode("utf-16-le"), 1),
+    Case("1".encode("utf-32-be"), 1),
+    Case(b"1\x00\x00", BAD),
+)
+"""Encodings guessed from the first bytes."""
+
+NESTING = (
+    Case(b"[" * 1000 + b"]" * 1000, BIG),
+    Case(b"[" * 1001 + b"]" * 1001, BIG, {"3.7.0": BAD}),
+    Case(b'{"a":' * 1001 + b"1" + b"}" * 1001, BIG, {"3.7.0": BAD}),
+    Case(b"[" * 20_000 + b"]" * 20_000, OVERFLOW, {"3.7.0": BAD}),
+    Case(b"[" * 20_000, OVERFLOW, {"3.2.3": BAD}),
+    Case(b"[" * 1500, BAD),
+    Case(
+        b'{"a":' + b"[" * 20_000 + b"]" * 20_000 + b',"a":1}',
+        OVERFLOW,
+        {"3.2.3": {"a": 1}, "3.7.0": BAD},
+    ),
+)
+"""Depth."""
+
+ALL = (
+    *EMPTY,
+    *FOLLOWERS,
+    *MALFORMED,
+    *INTEGERS,
+    *REALS,
+    *EXPONENTS,
+    *STRINGS,
+    *LENIENT,
+    *NAMES,
+    *ENCODINGS,
+    *NESTING,
+)
