@@ -3,6 +3,11 @@
 It reads one value from the front of a document and leaves the rest unread. Where `javajson` meets
 ordinary JSON it never comes here: this parser is for what ordinary parsers refuse or read
 otherwise. It keeps its own stack, so that no input overflows ours.
+
+Left out, because no writer of JSON gets there: Jackson's table of names, shared between documents,
+in which a name with a stray `FF` byte may equal another one; defects of UTF-16 and UTF-32 at the
+seams of its buffers; UTF-32 cut off within a character before Jackson 2.9 (refused there, read here
+if the value was complete).
 """
 
 import re

@@ -228,7 +228,22 @@ def test_base64_may_lack_its_padding(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *"A A= = == AQ= AQ=== AQI== AQID= AQIDA AQ==AQ== -_-_ AQIé AQI\u0141 AQI\U0001f600".split(),
+        *[
+            "A",
+            "A=",
+            "=",
+            "==",
+            "AQ=",
+            "AQ===",
+            "AQI==",
+            "AQID=",
+            "AQIDA",
+            "AQ==AQ==",
+            "-_-_",
+            "AQIé",
+            "AQIŁ",
+            "AQI😀",
+        ],
         "AQ ==",
         "AQID\n",
     ],
