@@ -47,9 +47,8 @@ MUTATIONS = [
     Mutation(
         "tasks visible before the commit",
         "evolve/config.py",
-        "self._deferred.writable()[record.connector] = deferred",
-        "self._deferred.writable()[record.connector] = deferred\n"
-        "        self._apply_tasks(record.connector, deferred)",
+        "self._deferred.put(record.connector, record.task, record.properties)",
+        "self._apply_tasks(record.connector, {record.task: record.properties})",
     ),
     Mutation(
         "inconsistent commit keeps the old count",

@@ -165,9 +165,9 @@ def _partitions(state: ClusterState, topics: list[OffsetState], name: str) -> It
     listed: dict[Identity, _Listed] = {}
     for topic in topics:
         found: dict[Identity, _Listed] = {}
-        for key in topic.values:
+        for key in _keys_of(name, topic):
             subject = decode_partition(key, state.profile)
-            if key is None or isinstance(subject, Invalid) or subject.connector != name:
+            if isinstance(subject, Invalid) or subject.connector != name:
                 continue
             known = identity(subject)
             if known not in listed and known not in topic.hidden:
@@ -175,6 +175,19 @@ def _partitions(state: ClusterState, topics: list[OffsetState], name: str) -> It
                 found[known] = _preferred(found[known], present) if known in found else present
         listed |= found
     return listed.values()
+
+
+def _keys_of(name: str, topic: OffsetState) -> Iterator[bytes]:
+    """The keys that may be a connector's; the others are told apart without parsing them.
+
+    A key that begins with a quoted name, in plain ASCII without escapes, means what it says.
+    """
+    prefix = b'["' + name.encode("utf-8", "surrogatepass") + b'"'
+    for key in topic.values:
+        if key is None:
+            continue
+        if key.startswith(prefix) or not key.startswith(b'["') or b"\\" in key or not key.isascii():
+            yield key
 
 
 def _preferred(one: _Listed, other: _Listed) -> _Listed:

@@ -20,7 +20,7 @@ from controlplane.core.records import (
     TaskConfig,
     TaskCount,
 )
-from controlplane.core.shared import CopyOnWrite
+from controlplane.core.shared import CopyOnWrite, NestedCopyOnWrite
 from controlplane.core.state import Aspect, Changes, ConfigState
 
 Tasks = dict[int, Properties]
@@ -40,7 +40,7 @@ class ConfigFold:
         self._targets: CopyOnWrite[str, Target] = CopyOnWrite()
         self._task_counts: CopyOnWrite[str, int] = CopyOnWrite()
         self._tasks: CopyOnWrite[str, Tasks] = CopyOnWrite()
-        self._deferred: CopyOnWrite[str, Tasks] = CopyOnWrite()
+        self._deferred: NestedCopyOnWrite[str, int, Properties] = NestedCopyOnWrite()
         self._inconsistent: CopyOnWrite[str, bool] = CopyOnWrite()
         self._fenced_counts: CopyOnWrite[str, int] = CopyOnWrite()
         self._generations: CopyOnWrite[str, int] = CopyOnWrite()
@@ -141,9 +141,7 @@ class ConfigFold:
         return self._told(Call("target state", name)) if news and known else ACCEPTED
 
     def _task(self, record: TaskConfig) -> Outcome:
-        deferred = self._deferred.items.get(record.connector, {})
-        deferred = {**deferred, record.task: record.properties}
-        self._deferred.writable()[record.connector] = deferred
+        self._deferred.put(record.connector, record.task, record.properties)
         return ACCEPTED
 
     def _count(self, record: TaskCount) -> Outcome:

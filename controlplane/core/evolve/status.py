@@ -13,7 +13,7 @@ from controlplane.core.records import (
     Status,
     TaskStatus,
 )
-from controlplane.core.shared import CopyOnWrite
+from controlplane.core.shared import CopyOnWrite, NestedCopyOnWrite
 from controlplane.core.state import Aspect, Changes, StatusState
 
 
@@ -25,8 +25,8 @@ class StatusFold:
         self._changed: Changes = changed or CopyOnWrite()
         self._at = Position("", 0, -1)
         self._connectors: CopyOnWrite[str, Status] = CopyOnWrite()
-        self._tasks: CopyOnWrite[str, dict[int, Status]] = CopyOnWrite()
-        self._topics: CopyOnWrite[str, dict[str, Activity]] = CopyOnWrite()
+        self._tasks: NestedCopyOnWrite[str, int, Status] = NestedCopyOnWrite()
+        self._topics: NestedCopyOnWrite[str, str, Activity] = NestedCopyOnWrite()
 
     def publish(self) -> StatusState:
         """The state now, for good."""
@@ -67,15 +67,12 @@ class StatusFold:
             self._changes(name, Aspect.TASK_STATUS, task)
 
     def _task(self, name: str, task: int, status: Status | None) -> None:
-        present = self._tasks.items.get(name, {})
         if status is None:
-            rest = {id_: kept for id_, kept in present.items() if id_ != task}
-            if rest != present:
+            if self._tasks.discard(name, task):
                 self._changes(name, Aspect.TASK_STATUS, task)
-                self._tasks.writable()[name] = rest
-        elif not self._stale(present.get(task), status):
+        elif not self._stale(self._tasks.items.get(name, {}).get(task), status):
             self._changes(name, Aspect.TASK_STATUS, task)
-            self._tasks.writable()[name] = {**present, task: status}
+            self._tasks.put(name, task, status)
 
     def _stale(self, present: Status | None, status: Status) -> bool:
         """KAFKA-12525: the worker that lost a task must not speak over the one that runs it."""
@@ -88,10 +85,8 @@ class StatusFold:
         )
 
     def _activity(self, name: str, topic: str, activity: Activity | None) -> None:
-        present = self._topics.items.get(name, {})
         self._changes(name, Aspect.ACTIVE_TOPIC, topic)
-        if activity is not None:
-            self._topics.writable()[name] = {**present, topic: activity}
-        elif topic in present:
-            rest = {kept: value for kept, value in present.items() if kept != topic}
-            self._topics.writable()[name] = rest
+        if activity is None:
+            self._topics.discard(name, topic)
+        else:
+            self._topics.put(name, topic, activity)
