@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -12,6 +12,9 @@ from controlplane.logs.dumps import Dump, Problem, read_dump
 from controlplane.logs.log import LogNotUsable, ReadableLog
 from controlplane.logs.memory import MemoryLog
 from controlplane.security import KafkaSecurity
+
+if TYPE_CHECKING:
+    from controlplane.logs.kafka.reader import KafkaReader
 
 KAFKA = "kafka://"
 SQLITE = "sqlite://"
@@ -166,19 +169,22 @@ async def _open_kafka(bootstrap: str, how: Opening) -> ReadableLog:
         security=how.security,
         isolation="read_committed" if how.exactly_once else "read_uncommitted",
     )
-    topics = how.topics
     try:
-        problems = await reader.check([topics.config, topics.offsets, topics.status])
+        await _check(reader, how.topics)
     except BaseException:
         await reader.close()
         raise
-    if problems:
-        await reader.close()
-        raise LogNotUsable(f"{problems[0]}: {_NAME_THEM}")
     return reader
 
 
-_NAME_THEM = "name the topics with --config-topic and the like, or with --worker-properties"
+async def _check(reader: "KafkaReader", topics: Topics) -> None:
+    """Raise `LogNotUsable` where a worker would refuse to start."""
+    for topic in (topics.config, topics.offsets, topics.status):
+        for problem in await reader.check([topic]):
+            raise LogNotUsable(f"{problem} ({_NAMED_BY})")
+
+
+_NAMED_BY = "topics are named by --config-topic and the like, or by --worker-properties"
 
 
 async def memory_log(entries: list[Entry]) -> MemoryLog:

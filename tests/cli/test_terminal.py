@@ -1,0 +1,85 @@
+"""On a terminal: colours, and a bar while much is read. Elsewhere neither."""
+
+import asyncio
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from controlplane.cli.progress import WORTH_A_BAR_RECORDS
+from controlplane.logs.log import Record
+from controlplane.logs.sqlite import SqliteLog
+from tests.cli.calling import ROOT, call, shell
+
+
+class Seen(NamedTuple):
+    """What a command wrote to the terminal and elsewhere."""
+
+    terminal: str
+    elsewhere: str
+
+
+def at_a_terminal(stream: str, *arguments: object) -> Seen:
+    """Run a command whose standard output or error is a terminal."""
+    ours, theirs = pty.openpty()
+    words = [sys.executable, "-m", "controlplane", *map(str, arguments)]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    environment.pop("NO_COLOR", None)
+    out, err = (theirs if stream == one else subprocess.PIPE for one in ("stdout", "stderr"))
+    with subprocess.Popen(words, cwd=ROOT, env=environment, stdout=out, stderr=err) as process:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(ours, 65_536)
+            except OSError:  # Linux: the other end is closed
+                break
+            if not piece:
+                break
+            shown += piece
+        elsewhere = b"".join(pipe.read() for pipe in (process.stdout, process.stderr) if pipe)
+    os.close(ours)
+    return Seen(shown.decode(), elsewhere.decode())
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An embedded log with just so many records that a bar is worth it."""
+    path = tmp_path_factory.mktemp("large") / "log.db"
+
+    async def fill() -> None:
+        log = await SqliteLog.open(path)
+        for topic in ("connect-configs", "connect-offsets"):
+            await log.create_topic(topic, 1)
+        records = [
+            Record("connect-offsets", 0, 1, b'["c",{"f":%d}]' % (n % 100), b'{"at":1}')
+            for n in range(WORTH_A_BAR_RECORDS)
+        ]
+        await log.append(records)
+        await log.close()
+
+    asyncio.run(fill())
+    return path
+
+
+def test_a_bar_while_much_is_read(large: Path) -> None:
+    """On standard error, if that is a terminal; the answer is not disturbed."""
+    seen = at_a_terminal("stderr", "inspect", large, "-o", "json")
+    assert f"reading {large}"[:20] in seen.terminal
+    assert seen.elsewhere == call("inspect", large, "-o", "json").out
+
+
+def test_no_bar_in_a_pipe(large: Path) -> None:
+    """Nothing but the answer."""
+    assert shell("inspect", large).err == ""
+
+
+def test_colours_only_on_a_terminal(histories: Path) -> None:
+    """A table is coloured where it is looked at."""
+    log = histories / "odd-records-3.9.log.jsonl"
+    assert "\x1b[" in at_a_terminal("stdout", "inspect", log).terminal
+    assert "\x1b[" not in shell("inspect", log).out

@@ -1,0 +1,122 @@
+"""Secrets in configs are hidden by one rule; what only refers to one is shown."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.redact import HIDDEN, is_secret, redacted, redacted_text
+
+SECRET = (
+    "database.password",
+    "connection.PASSWORD",
+    "ssl.key.password",
+    "ssl.keystore.key",
+    "consumer.override.sasl.jaas.config",
+    "aws.secret.access.key",
+    "aws_access_key_id",
+    "api.key",
+    "apikey",
+    "azure.storage.account-key",
+    "basic.auth.user.info",
+    "client_secret",
+    "gcs.credentials.json",
+    "oauth.token",
+    "private_key",
+    "passphrase",
+    "header.Authorization",
+)
+PLAIN = (
+    "name",
+    "connector.class",
+    "tasks.max",
+    "topics",
+    "key.converter",
+    "primary.key.fields",
+    "ssl.keystore.location",
+    "connection.user",
+    "transforms.mask.type",
+)
+
+
+@pytest.mark.parametrize("key", SECRET)
+def test_a_secrets_value_is_hidden(key: str) -> None:
+    """Whatever the value is; but an empty one, or none, is no secret."""
+    assert redacted({key: "hunter2"}) == {key: HIDDEN}
+    assert redacted({key: 42}) == {key: HIDDEN}
+    assert redacted({key: ""}) == {key: ""}
+    assert redacted({key: None}) == {key: None}
+
+
+@pytest.mark.parametrize("key", PLAIN)
+def test_what_is_no_secret_is_shown(key: str) -> None:
+    """A config that hides everything is of no use."""
+    assert redacted({key: "value"}) == {key: "value"}
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("${file:/etc/secrets:db}", "${file:/etc/secrets:db}"),
+        ("${env:PASSWORD}", "${env:PASSWORD}"),
+        ("${vault:a/b:c}${env:X}", "${vault:a/b:c}${env:X}"),
+        ('user="me" password="${env:X}";', f"{HIDDEN}${{env:X}}{HIDDEN}"),
+        ("${no reference}", HIDDEN),
+        ("$2a$10$N9qo8uLO", HIDDEN),
+    ],
+)
+def test_references_stay_visible(value: str, shown: str) -> None:
+    """`${provider:…}` names a secret and is none; what stands around it is hidden."""
+    assert redacted({"sasl.jaas.config": value}) == {"sasl.jaas.config": shown}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("mongodb://me:s3cret@host:27017/db", "mongodb://me:[hidden]@host:27017/db"),
+        (
+            "jdbc:pg://h/db?user=me&password=s3cret&x=1",
+            "jdbc:pg://h/db?user=me&password=[hidden]&x=1",
+        ),
+        ("jdbc:x://h;password=s3cret;encrypt=true", "jdbc:x://h;password=[hidden];encrypt=true"),
+        ('{"nested.password":"s3cret","rows":1}', '{"nested.password":[hidden],"rows":1}'),
+        ("no secret at all: a=b", "no secret at all: a=b"),
+        ("http://host:8083/path?x=1", "http://host:8083/path?x=1"),
+    ],
+)
+def test_passwords_inside_of_values_are_hidden(text: str, shown: str) -> None:
+    """In URLs and assignments, under any key; the rest of the value stays."""
+    assert redacted_text(text) == shown
+    assert redacted({"any.key": text}) == {"any.key": shown}
+
+
+def test_nested_values_are_looked_into() -> None:
+    """Maps in maps, lists, and lists under a secret's name."""
+    config: dict[str, Any] = {"a": {"password": "x", "b": [{"token": "y"}]}, "secrets": ["u", 1]}
+    assert redacted(config) == {
+        "a": {"password": HIDDEN, "b": [{"token": HIDDEN}]},
+        "secrets": [HIDDEN, HIDDEN],
+    }
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text() | st.sampled_from(SECRET), JSON, max_size=5))
+def test_redaction_keeps_the_keys_and_is_stable(config: dict[str, Any]) -> None:
+    """Nothing is added or lost, and redacting once more changes nothing."""
+    once = redacted(config)
+    assert once.keys() == config.keys()
+    assert redacted(once) == once
+
+
+@given(st.sampled_from(SECRET), st.text("abcdefgh", min_size=8))
+def test_no_part_of_a_secret_is_left(key: str, secret: str) -> None:
+    """Not even a beginning of it."""
+    assert is_secret(key)
+    assert secret not in str(redacted({key: secret, "other": 1}))

@@ -1,0 +1,147 @@
+"""The command line on a real cluster: `kafka://` wherever a log is, and every refusal."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.logs.dumps import read_dump
+from tests.cli.calling import Said, refusal, shell
+from tests.kafka.real import USERS, Broker
+from tests.kafka.writing import writer
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+NewTopic = Callable[..., Awaitable[str]]
+
+PARTITIONS = {"connect-configs": 1, "connect-offsets": 5, "connect-status": 3}
+OPTIONS = {
+    "connect-configs": "--config-topic",
+    "connect-offsets": "--offset-topic",
+    "connect-status": "--status-topic",
+}
+
+
+async def run(*arguments: object) -> Said:
+    """A command as a process of its own, while the loop goes on."""
+    return await asyncio.to_thread(shell, *arguments)
+
+
+async def copied(broker: Broker, new_topic: NewTopic, entries: list[Entry]) -> list[str]:
+    """Entries in topics of their own on a cluster; answers the options that name the topics."""
+    names = {topic: await new_topic(count) for topic, count in PARTITIONS.items()}
+    async with writer(broker) as out:
+        for one in entries:
+            at = names[one.topic], one.partition
+            await out.put(*at, one.key, one.value, timestamp=one.timestamp)
+    return [word for topic, name in names.items() for word in (OPTIONS[topic], name)]
+
+
+@pytest.fixture
+def entries(histories: Path) -> list[Entry]:
+    """A small history that has no gaps and no aborted records."""
+    return read_dump(histories / "mirror-3.9.log.jsonl").entries
+
+
+async def test_a_cluster_is_inspected_and_imported(
+    broker: Broker, new_topic: NewTopic, entries: list[Entry], histories: Path, tmp_path: Path
+) -> None:
+    """The cluster, its copy and the file that it was made from give the same answers."""
+    topics = await copied(broker, new_topic, entries)
+    where, copy = f"kafka://{broker.bootstrap}", tmp_path / "copy.db"
+    imported = await run("import", where, copy, *topics, "-o", "json")
+    assert (imported.code, imported.json["added"]) == (0, len(entries)), imported.err
+    again = await run("import", where, copy, *topics)
+    assert f"nothing added: all {len(entries)} records" in again.out
+    file = histories / "mirror-3.9.log.jsonl"
+    told = [
+        await run("inspect", log, "--rest", *options)
+        for log, options in ((where, topics), (copy, topics), (file, []))
+    ]
+    assert [said.code for said in told] == [0, 0, 0]
+    assert told[0].json == told[1].json == told[2].json
+
+
+async def test_a_cluster_is_verified(
+    broker: Broker, new_topic: NewTopic, histories: Path, tmp_path: Path
+) -> None:
+    """A story of other topics than the cluster's differs, and says so: exit code 1."""
+    entries = read_dump(histories / "mirror-3.9.log.jsonl").entries
+    topics = await copied(broker, new_topic, entries)
+    story = histories / "mirror-3.9.story.jsonl"
+    said = await run("verify", f"kafka://{broker.bootstrap}", story, *topics)
+    assert said.code == 1
+    assert "answers are given exactly" in said.out
+
+
+async def test_a_workers_file_is_enough(
+    broker: Broker, new_topic: NewTopic, entries: list[Entry], tmp_path: Path
+) -> None:
+    """Topics and login from the `.properties` that the worker is started with."""
+    topics = dict(zip(*[iter(await copied(broker, new_topic, entries))] * 2, strict=True))
+    file = tmp_path / "worker.properties"
+    lines = [
+        f"config.storage.topic={topics['--config-topic']}",
+        f"offset.storage.topic={topics['--offset-topic']}",
+        f"status.storage.topic={topics['--status-topic']}",
+        *login("alice"),
+    ]
+    file.write_text("\n".join(lines), "utf-8")
+    where = f"kafka://{broker.address('SASL_PLAINTEXT')}"
+    said = await run("inspect", where, "--worker-properties", file, "-o", "json")
+    assert said.code == 0, said.err
+    assert {row["name"] for row in said.json["connectors"]} == {"beat", "check", "copy"}
+
+
+def login(name: str) -> list[str]:
+    """The part of a worker's file that lets somebody in."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    jaas = f'{module} required username="{name}" password="{USERS[name]}";'
+    return [
+        "security.protocol=SASL_PLAINTEXT",
+        "sasl.mechanism=PLAIN",
+        f"sasl.jaas.config={jaas}",
+    ]
+
+
+async def test_a_missing_topic(
+    broker: Broker, new_topic: NewTopic, entries: list[Entry], tmp_path: Path
+) -> None:
+    """Named, with how to name the right one; nothing is made."""
+    topics = await copied(broker, new_topic, entries)
+    where, log = f"kafka://{broker.bootstrap}", tmp_path / "log.db"
+    for option in OPTIONS.values():
+        wrong = [*topics, option, "no-such-topic"]
+        for arguments in (["inspect", where], ["import", where, log]):
+            sentence = refusal(await run(*arguments, *wrong))
+            assert "topic no-such-topic does not exist" in sentence
+            assert "--config-topic" in sentence
+    assert not log.exists()
+
+
+async def test_a_topic_that_is_not_compacted(
+    broker: Broker, new_topic: NewTopic, entries: list[Entry]
+) -> None:
+    """A worker refuses it, because Kafka would delete what it must keep; so is it here."""
+    topics = await copied(broker, new_topic, entries)
+    status = await new_topic(3, cleanup__policy="delete")
+    said = await run("inspect", f"kafka://{broker.bootstrap}", *topics, "--status-topic", status)
+    assert f"topic {status} has cleanup.policy=delete" in refusal(said)
+
+
+async def test_no_access(
+    broker: Broker, new_topic: NewTopic, entries: list[Entry], tmp_path: Path
+) -> None:
+    """Bob may do nothing; a wrong password is refused. The password is not repeated."""
+    topics = await copied(broker, new_topic, entries)
+    file = tmp_path / "worker.properties"
+    where = f"kafka://{broker.address('SASL_PLAINTEXT')}"
+    file.write_text("\n".join(login("bob")), "utf-8")
+    said = await run("inspect", where, "--worker-properties", file, *topics)
+    assert "may not be read" in refusal(said)
+    file.write_text("\n".join(login("bob")).replace(USERS["bob"], "other-secret"), "utf-8")
+    sentence = refusal(await run("inspect", where, "--worker-properties", file, *topics))
+    assert "refuses the name or the password" in sentence
+    assert "other-secret" not in sentence
