@@ -195,7 +195,9 @@ WORKER: Settings = {
     "status.storage.replication.factor": 1,
     "offset.storage.partitions": 5,
     "status.storage.partitions": 3,
-    "offset.flush.interval.ms": 1000,
+    "offset.flush.interval.ms": 200,
+    "plugin.discovery": "service_load",  # releases before 3.6 search the class path, and are slow
+    "task.shutdown.graceful.timeout.ms": 1000,
     "scheduled.rebalance.max.delay.ms": 0,
 }
 """A worker whose changes show soon."""
