@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.core.codec.offsets import decode_partition, identity
+from controlplane.core.entry import Entry
 from controlplane.core.evolve import Call, Fold, Kind, Outcome
 from controlplane.core.profiles import Profile
 from controlplane.core.records import Activity, Invalid, SessionKey, Status
@@ -106,12 +107,34 @@ def _sorted(items: list[Any]) -> list[str]:
 
 def of_fold(case: Case, profile: Profile) -> Common:
     """Our fold's answer in the common form."""
+    if case.batch:
+        return _polled(case, profile)
     fold = Fold(profile)
     common: Common = {}
     for number, entry in enumerate(case.entries):
         fold.live = number >= case.startup
         common[f"record {number}"] = _outcome(fold.apply(entry), profile)
     return common | _state(fold.snapshot())
+
+
+def _polled(case: Case, profile: Profile) -> Common:
+    """What a running worker is left with: batches lose their ends, and its thread may die."""
+    fold = Fold(profile, live=True)
+    for start in range(0, len(case.entries), case.batch):
+        fate = _read_batch(fold, case.entries[start : start + case.batch])
+        if fate is Kind.POISON and not profile.log_thread_survives:
+            break
+    return _state(fold.snapshot())
+
+
+def _read_batch(fold: Fold, entries: tuple[Entry, ...]) -> Kind:
+    """Fold entries up to the first that costs the rest of the batch; what became of the last."""
+    kind = Kind.ACCEPTED
+    for entry in entries:
+        kind = fold.apply(entry).kind
+        if kind in (Kind.POISON, Kind.LOSES_BATCH):
+            break
+    return kind
 
 
 def _outcome(outcome: Outcome, profile: Profile) -> Any:

@@ -21,11 +21,14 @@ class Case(NamedTuple):
     entries: tuple[Entry, ...]
     startup: int = 0
     """So many of the entries are read before the worker has started: nobody is told of them."""
+    batch: int = 0
+    """Not 0: a running worker reads them in batches of this size, all being of one topic. Then
+    what becomes of a record also depends on those before, and only the end is compared."""
 
 
 def packed(case: Case) -> bytes:
     """The bytes that the harness reads of a case."""
-    parts = [_HEAD.pack(len(case.entries), case.startup)]
+    parts = [_HEAD.pack(len(case.entries), -case.batch or case.startup)]
     for entry in case.entries:
         parts += (_PLACE.pack(STORES[entry.topic], entry.offset), _sized(entry.key))
         parts.append(_sized(entry.value))

@@ -12,6 +12,7 @@ from tests.oracle.probe import (
     fate,
     holds,
     named,
+    polled,
     replayed,
     report,
     status,
@@ -25,6 +26,9 @@ CONNECTORS = named("connectors:", holds("config.connectorConfigs"))
 TASKS = named("tasks:", holds("config.taskConfigs"))
 DEFERRED = named("deferred:", at("config.deferredTaskUpdates", "a"))
 IDS = at("config.tasks", "a")
+
+OTHER = ("connector-b", '{"properties":{}}')
+THIRD = ("connector-c", '{"properties":{}}')
 
 DEEP = b"[" * 30_000 + b"]" * 30_000
 CUT = b"[" * 30_000
@@ -86,8 +90,12 @@ CONFIG_EDGES = (
                 config(("tasks-fencing-a", '{"task-count":1.0}')),
                 fate(0),
             ),
+            Probe(
+                "batch of `a`, the bad commit, `b`; then batch of `c`",
+                polled(CONNECTOR, commit('"1"'), OTHER, THIRD),
+                CONNECTORS,
+            ),
         ),
-        "That a `KafkaException` costs the rest of the batch is in `KafkaBasedLog#poll`.",
     ),
     Edge(
         4,
@@ -103,8 +111,14 @@ CONFIG_EDGES = (
             Probe("commit `0`, nothing deferred", config(CONNECTOR, commit(0)), fate(1)),
             Probe("a value of 30 000 levels", config(("connector-a", DEEP)), fate(0)),
             Probe("the same, cut off in the middle", config(("connector-a", CUT)), fate(0)),
+            Probe(
+                "batch of `a`, a null key, `b`; then batch of `c`",
+                polled(CONNECTOR, (None, "{}"), OTHER, THIRD),
+                CONNECTORS,
+            ),
         ),
-        "What becomes of the thread is in `KafkaBasedLog.WorkThread` and `DistributedHerder#run`.",
+        "The batches were read by `KafkaBasedLog.WorkThread`. At start-up the same exceptions "
+        "reach `DistributedHerder#run`, which ends the process.",
     ),
     Edge(
         5,

@@ -11,6 +11,7 @@ from tests.oracle.probe import (
     holds,
     named,
     offsets,
+    offsets_polled,
     report,
     status,
     task,
@@ -141,7 +142,14 @@ OTHER_EDGES = (
     Edge(
         29,
         "Offset keys that are no JSON corrupt the offsets of three releases.",
-        tuple(map(_offset_key, ("{", '["a",null]', '["a"]', "[1,{}]", '["a",{"p":01}]'))),
+        (
+            *map(_offset_key, ("{", '["a",null]', '["a"]', "[1,{}]", '["a",{"p":01}]')),
+            Probe(
+                "batch of a good key, `{`, a good key; then a good key",
+                offsets_polled(*((key, "{}") for key in ("[1]", "{", "[2]", "[3]"))),
+                KEPT,
+            ),
+        ),
     ),
     Edge(
         30,

@@ -50,6 +50,8 @@ def case(seed: str) -> Case:
         entries.append(Entry(topic, 0, offset, 0, *pair(draw, draw.one_of(kinds))))
         # Compaction and transaction markers leave gaps.
         offset += 1 + draw.below(3) * draw.below(2)
+    if len(mix) == 1 and draw.chance(0.2):
+        return Case(tuple(entries), batch=draw.count(8))
     startup = draw.below(len(entries) + 1) if draw.chance(0.5) else 0
     return Case(tuple(entries), startup)
 

@@ -19,6 +19,9 @@ SHORT_NAMES = {
 }
 
 
+BATCH = 3
+
+
 class Probe(NamedTuple):
     """One question. `log` says in words what the log holds, `look` finds the answer, short."""
 
@@ -59,6 +62,16 @@ def config(*pairs: Pair) -> Case:
 def replayed(*pairs: Pair) -> Case:
     """Records of the config topic, read while a worker starts."""
     return Case(_entries(TOPICS.config, pairs), len(pairs))
+
+
+def polled(*pairs: Pair) -> Case:
+    """Records of the config topic, read by a running worker in batches of three."""
+    return Case(_entries(TOPICS.config, pairs), batch=BATCH)
+
+
+def offsets_polled(*pairs: Pair) -> Case:
+    """Records of the worker's offsets topic, read by a running worker in batches of three."""
+    return Case(_entries(TOPICS.offsets, pairs), batch=BATCH)
 
 
 def status(*pairs: Pair) -> Case:

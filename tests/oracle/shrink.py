@@ -29,17 +29,17 @@ def _simpler(case: Case) -> Iterator[Case]:
     """Cases with less in them, those with much less first."""
     yield from _with_fewer_entries(case)
     if case.startup:
-        yield Case(case.entries)
+        yield case._replace(startup=0)
     for number, entry in enumerate(case.entries):
         for smaller in _smaller(entry):
             entries = (*case.entries[:number], smaller, *case.entries[number + 1 :])
-            yield Case(entries, case.startup)
+            yield case._replace(entries=entries)
 
 
 def _with_fewer_entries(case: Case) -> Iterator[Case]:
     for start, end in _spans(len(case.entries)):
         startup = case.startup - len(range(start, min(end, case.startup)))
-        yield Case(case.entries[:start] + case.entries[end:], startup)
+        yield Case(case.entries[:start] + case.entries[end:], startup, case.batch)
 
 
 def _smaller(entry: Entry) -> Iterator[Entry]:

@@ -24,26 +24,47 @@ final class Log {
     Map<String, Object> read(DataInputStream in) throws IOException {
         int count = in.readInt();
         int startup = in.readInt();
-        List<Object> fates = new ArrayList<>(count);
+        List<ConsumerRecord<byte[], byte[]>> records = new ArrayList<>(count);
         for (int number = 0; number < count; number++) {
-            config.setStarted(number >= startup);
-            fates.add(feed(in.readByte(), in.readLong(), bytes(in), bytes(in)));
+            String store = STORES[in.readByte()];
+            records.add(new ConsumerRecord<>(store, 0, in.readLong(), bytes(in), bytes(in)));
         }
         Map<String, Object> answer = new LinkedHashMap<>();
-        answer.put("records", fates);
+        answer.put("records", startup < 0 ? polled(records, -startup) : each(records, startup));
         answer.put("config", config.snapshot());
         answer.put("offsets", offsets.snapshot());
         answer.put("status", status.snapshot());
         return answer;
     }
 
+    /** One record after the other, whatever became of the one before. */
+    private List<Object> each(List<ConsumerRecord<byte[], byte[]>> records, int startup) {
+        List<Object> fates = new ArrayList<>(records.size());
+        for (int number = 0; number < records.size(); number++) {
+            config.setStarted(number >= startup);
+            fates.add(feed(records.get(number)));
+        }
+        return fates;
+    }
+
+    /** In batches of one size, by the thread that a worker has for it. No record's fate is told. */
+    private List<Object> polled(List<ConsumerRecord<byte[], byte[]>> records, int size) {
+        List<List<ConsumerRecord<byte[], byte[]>>> batches = new ArrayList<>();
+        for (int start = 0; start < records.size(); start += size) {
+            batches.add(records.subList(start, Math.min(start + size, records.size())));
+        }
+        config.setStarted(true);
+        new LogThread(batches, (error, record) -> read(record)).run();
+        return List.of();
+    }
+
     /** Null if nothing is to be told: no exception, no complaint, no call. */
-    private Object feed(int store, long offset, byte[] key, byte[] value) {
+    private Object feed(ConsumerRecord<byte[], byte[]> record) {
         Complaints.forget();
         calls.clear();
         Throwable thrown = null;
         try {
-            feed(store, new ConsumerRecord<>(STORES[store], 0, offset, key, value));
+            read(record);
         } catch (Throwable error) {
             thrown = Fields.cause(error);
         }
@@ -65,10 +86,10 @@ final class Log {
         return fate;
     }
 
-    private void feed(int store, ConsumerRecord<byte[], byte[]> record) {
-        switch (store) {
-            case 0 -> config.read(record);
-            case 1 -> offsets.read(record);
+    private void read(ConsumerRecord<byte[], byte[]> record) {
+        switch (record.topic()) {
+            case "config" -> config.read(record);
+            case "offsets" -> offsets.read(record);
             default -> status.read(record);
         }
     }

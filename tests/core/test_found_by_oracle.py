@@ -1,0 +1,62 @@
+"""What Kafka's classes once judged differently from the fold; each was a log of a record or two."""
+
+import pytest
+
+from controlplane.core.codec.offsets import identity
+from controlplane.core.evolve import Fold, Kind
+from controlplane.core.javajson import Undecodable, decode
+from controlplane.core.profiles import Profile
+from controlplane.core.records import SourcePartition
+from tests.core.logs import config, offsets, read
+
+
+def test_nothing_deferred_is_announced_as_nothing() -> None:
+    """Up to 2.3.0 a commit announces all known tasks, but none if its connector never had any."""
+    log = config(
+        ("task-b-0", '{"properties":{}}'),
+        ("commit-b", '{"tasks":1}'),
+        ("commit-a", '{"tasks":0}'),
+    )
+    fold = Fold(Profile.of("2.3.0"), live=True)
+    calls = [call for entry in log for call in fold.apply(entry).calls]
+    assert [call.subject for call in calls] == [{("b", 0)}, frozenset()]
+
+
+@pytest.mark.parametrize(("release", "kind"), [("3.6.1", Kind.IGNORED), ("3.6.2", Kind.ACCEPTED)])
+def test_an_offset_without_partition_is_no_news(release: str, kind: Kind) -> None:
+    """KAFKA-16392: `["c",null]` is worth a warning in some releases only."""
+    (entry,) = offsets(('["c",null]', "{}"))
+    assert Fold(Profile.of(release)).apply(entry).kind is kind
+
+
+def test_a_key_that_overflows_the_stack_is_not_stored() -> None:
+    """The exception leaves `KafkaOffsetBackingStore` before the record is taken."""
+    key = b"[" * 30_000 + b"]" * 30_000
+    assert read(offsets((key, "{}")), "3.6").offsets["connect-offsets"].values == {}
+    assert read(offsets((key, "{}")), "3.4").offsets["connect-offsets"].values == {key: b"{}"}
+
+
+def test_a_number_too_long_counts_though_its_field_is_repeated() -> None:
+    """Jackson refuses the number when it meets it; that a later field replaces it is too late."""
+    value = b'{"k":' + b"7" * 1001 + b',"k":1}'
+    with pytest.raises(Undecodable):
+        decode(value, Profile.of("3.7"))
+    assert decode(value, Profile.of("3.6")) == {"k": 1}
+
+
+def test_deep_partitions_are_told_apart() -> None:
+    """A partition may be nested more deeply than Python recurses."""
+
+    def nested(levels: int, innermost: object) -> SourcePartition:
+        for _ in range(levels):
+            innermost = [innermost]
+        return SourcePartition("c", {"p": innermost})
+
+    assert identity(nested(2_500, 1)) == identity(nested(2_500, 1))
+    assert identity(nested(2_500, 1)) != identity(nested(2_500, 1.0))
+
+
+def test_zeros_of_both_signs_are_two_partitions() -> None:
+    """`Double#equals` tells them apart, and 3.7 to 4.0 still read `-0e99999999999` as -0.0."""
+    negative, positive = (SourcePartition("c", {"p": zero}) for zero in (-0.0, 0.0))
+    assert identity(negative) != identity(positive)
