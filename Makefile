@@ -62,6 +62,7 @@ scenarios-rewrite: $(READY) ## Write what scenarios print now into them; then re
 bench: $(READY) ## Measure folding and starting, beside others
 	@tools/java
 	$(BIN)/python -m benchmarks.fold
+	$(BIN)/python -m benchmarks.append
 	$(BIN)/python -m benchmarks.boot
 
 oracle: $(READY) ## Compare the fold with Kafka's own classes
