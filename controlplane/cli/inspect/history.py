@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from controlplane.cli import records
 from controlplane.cli.failing import Refused
 from controlplane.cli.inspect.shown import change, shown
-from controlplane.cli.printing import count, print_json, say, table
+from controlplane.cli.printing import count, json_line, print_json, say, table
 from controlplane.cli.sources import Source
 from controlplane.core.codec.config import decode_config
 from controlplane.core.codec.offsets import decode_offset, decode_partition
@@ -24,23 +24,38 @@ from controlplane.core.records import (
     TaskConfig,
     TaskCount,
 )
-from controlplane.core.state import Topics
+from controlplane.core.state import ClusterState, Topics
 
 OFFSETS_IN_A_ROW = 10
 """A run of source offsets longer than this is shortened in the table; JSON has them all."""
 
 
 class Event(NamedTuple):
-    """One thing that a record did to a connector."""
+    """One thing that a record did to a connector. Words are made when they are asked for."""
 
     entry: Entry
-    what: str
-    """The fact that changed: `target state`, `config rows`, `task status 0`."""
-    words: str
-    """For people: `PAUSED → STOPPED`."""
+    aspect: Aspect | None
+    """The fact that changed; None: no fact, but something worth a line."""
+    item: Any
+    """Which one: config key, task id, topic, source partition; or what it was about instead."""
     before: Any = None
     after: Any = None
-    aspect: Aspect | None = None
+    note: str = ""
+
+    @property
+    def what(self) -> str:
+        """What changed: `target state`, `config rows`, `task status 0`."""
+        if self.aspect is None:
+            return str(self.item)
+        item = self.item if isinstance(self.item, str) else json_line(self.item)
+        return f"{self.aspect.value} {item}".strip()
+
+    @property
+    def words(self) -> str:
+        """What became of it: `PAUSED → STOPPED`."""
+        if self.aspect is None:
+            return self.note
+        return change(self.aspect, self.item, self.before, self.after)
 
 
 async def show(source: Source, profile: Profile, output: str, name: str) -> None:
@@ -117,43 +132,52 @@ def events(
     """What each record did. A connector's facts follow from its own records alone."""
     fold = Fold(profile, topics=topics)
     before = fold.snapshot()
-    offsets: dict[tuple[str, bytes | None], bytes | None] = {}
+    offsets = _Offsets(profile)
     for entry in entries:
         if entry.topic not in (topics.config, topics.status):
-            yield from _offset(entry, offsets, profile)
+            yield from offsets.apply(entry)
             continue
         outcome = fold.apply(entry)
         after = fold.snapshot()
         if outcome.kind is not Kind.ACCEPTED:
-            yield Event(entry, "of no use", outcome.reason)
+            yield Event(entry, None, "of no use", note=outcome.reason)
         elif entry.topic == topics.config:
             yield from _spoken(entry, profile)
-        was_there, is_there = (name in state.config.connectors for state in (before, after))
-        if was_there != is_there:
-            yield Event(entry, "connector", "created" if is_there else "removed")
-        for one in diff(before, after):
-            what = f"{one.aspect.value} {one.item}".strip()
-            words = change(one.aspect, one.item, one.before, one.after)
-            was, now = (shown(one.aspect, one.item, value) for value in (one.before, one.after))
-            if one.connector == name:
-                yield Event(entry, what, words, was, now, one.aspect)
+        yield from _changes(entry, name, before, after)
         before = after
 
 
-def _offset(
-    entry: Entry, known: dict[tuple[str, bytes | None], bytes | None], profile: Profile
-) -> Iterator[Event]:
-    """A source offset: the raw key decides, as it does for the worker."""
-    place = entry.topic, entry.key
-    before, after = (_decoded(value, profile) for value in (known.get(place), entry.value))
-    known[place] = entry.value
-    if before == after:
-        return
-    subject = decode_partition(entry.key, profile)
-    assert isinstance(subject, SourcePartition)  # else it would concern nobody
-    item = change(Aspect.SOURCE_OFFSET, "", None, subject.partition).removeprefix("∅ → ")
-    words = change(Aspect.SOURCE_OFFSET, "", before, after)
-    yield Event(entry, f"source offset {item}", words, before, after, Aspect.SOURCE_OFFSET)
+def _changes(entry: Entry, name: str, before: ClusterState, after: ClusterState) -> Iterator[Event]:
+    was_there, is_there = (name in state.config.connectors for state in (before, after))
+    if was_there != is_there:
+        yield Event(entry, None, "connector", note="created" if is_there else "removed")
+    for one in diff(before, after):
+        if one.connector == name:
+            yield Event(entry, one.aspect, one.item, one.before, one.after)
+
+
+class _Offsets:
+    """The source offsets of a connector: the raw key decides, as it does for the worker."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._partitions: dict[bytes | None, Any] = {}
+        self._known: dict[tuple[str, bytes | None], Any] = {}
+
+    def apply(self, entry: Entry) -> Iterator[Event]:
+        place = entry.topic, entry.key
+        before, after = self._known.get(place), _decoded(entry.value, self._profile)
+        self._known[place] = after
+        if before != after:
+            partition = self._partition(entry.key)
+            yield Event(entry, Aspect.SOURCE_OFFSET, partition, before, after)
+
+    def _partition(self, key: bytes | None) -> Any:
+        if key not in self._partitions:
+            subject = decode_partition(key, self._profile)
+            assert isinstance(subject, SourcePartition)  # else it would concern nobody
+            self._partitions[key] = subject.partition
+        return self._partitions[key]
 
 
 def _decoded(value: bytes | None, profile: Profile) -> Any:
@@ -166,7 +190,7 @@ def _spoken(entry: Entry, profile: Profile) -> Iterator[Event]:
     record = decode_config(entry.key, entry.value, profile)
     for kind, (what, words) in _SPOKEN.items():
         if isinstance(record, kind):
-            yield Event(entry, what, words(record))
+            yield Event(entry, None, what, note=words(record))
 
 
 _SPOKEN: dict[type, tuple[str, Callable[[Any], str]]] = {
@@ -214,7 +238,8 @@ def _shortened(found: list[Event]) -> Iterator[Event]:
 
 
 def _left_out(last: Event, count: int) -> Event:
-    return Event(last.entry, "source offsets", f"… {count} more up to here; -o json has them")
+    note = f"… {count} more up to here; -o json has them"
+    return Event(last.entry, None, "source offsets", note=note)
 
 
 def time(entry: Entry) -> str:
@@ -229,10 +254,15 @@ def time(entry: Entry) -> str:
 
 
 def _document(event: Event) -> dict[str, Any]:
+    values = event.before, event.after
+    if event.aspect is not None:
+        before, after = (shown(event.aspect, event.item, value) for value in values)
+    else:
+        before, after = values
     return {
         "record": records.document(event.entry),
         "what": event.what,
         "words": event.words,
-        "before": event.before,
-        "after": event.after,
+        "before": before,
+        "after": after,
     }

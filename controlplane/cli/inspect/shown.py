@@ -8,12 +8,12 @@ from controlplane.core.diff import Aspect
 from controlplane.core.redact import is_secret, redacted_value
 
 
-def shown(aspect: Aspect, item: str, value: Any) -> Any:
+def shown(aspect: Aspect, item: Any, value: Any) -> Any:
     """A fact's value as JSON without secrets; None: absent."""
     return redacted_value(item if aspect is Aspect.CONFIG else "", value)
 
 
-def text(aspect: Aspect, item: str, value: Any) -> str:
+def text(aspect: Aspect, item: Any, value: Any) -> str:
     """A fact's value in a few words; `∅` where there is none."""
     if value is None:
         return TOMBSTONE
@@ -23,7 +23,7 @@ def text(aspect: Aspect, item: str, value: Any) -> str:
     return plain if isinstance(plain, str) else json_line(plain)
 
 
-def change(aspect: Aspect, item: str, before: Any, after: Any) -> str:
+def change(aspect: Aspect, item: Any, before: Any, after: Any) -> str:
     """What became of a fact: `PAUSED → STOPPED`; of two maps only the members that differ."""
     if aspect is Aspect.TASK_CONFIG and isinstance(before, Mapping) and isinstance(after, Mapping):
         return _members(before, after)

@@ -1,0 +1,65 @@
+"""`controlplane inspect --hazards`: what no view can show."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Entry
+from tests.cli.calling import call, embedded
+
+
+@pytest.fixture
+def poisoned(tmp_path: Path) -> Path:
+    """A log with a task config that has no `properties`, and a negative task count."""
+    values = [
+        (b"connector-c", b'{"properties":{"name":"c"}}'),
+        (b"task-c-0", b"{}"),
+        (b"connector-d", b'{"properties":{"name":"d"}}'),
+        (b"commit-d", b'{"tasks":-1}'),
+    ]
+    entries = [Entry("connect-configs", 0, n, n, *pair) for n, pair in enumerate(values)]
+    return embedded(tmp_path / "log.db", entries)
+
+
+def test_a_record_that_stops_a_worker(poisoned: Path) -> None:
+    """Poison up to 3.2, harmless later: danger, position, key, what happens."""
+    said = call("inspect", poisoned, "--hazards", "--profile", "2.8", columns=200)
+    assert said.code == 0
+    (row,) = [line for line in said.out.splitlines() if line.startswith("stops a worker")]
+    assert row.split()[3:5] == ["config@1", "task-c-0"]
+    assert "NullPointerException" in row
+    assert "hazards where a worker of 2.8.2 sees" in said.out
+    later = call("inspect", poisoned, "--hazards", "--profile", "3.9").out
+    assert "stops a worker" not in later
+
+
+def test_hazards_of_one_connector(poisoned: Path) -> None:
+    """Its own, and those that hit every connector."""
+    options = ["--hazards", "--profile", "2.8", "-o", "json"]
+    found = call("inspect", poisoned, *options).json["hazards"]
+    assert {one["connector"] for one in found} == {None, "d"}
+    mine = call("inspect", poisoned, *options, "--connector", "c").json["hazards"]
+    assert {one["connector"] for one in mine} == {None}
+    assert mine[0]["record"]["key"] == "task-c-0"
+    assert mine[0]["record"]["value"] == "{}"
+
+
+def test_a_log_without_hazards(histories: Path) -> None:
+    """Nothing to fear is said in one line."""
+    said = call("inspect", histories / "life-2.8.log.jsonl", "--hazards", "--profile", "2.8")
+    assert said.out.splitlines()[0].startswith("0 hazards where a worker of 2.8.2 sees")
+
+
+def test_a_count_that_cannot_be_listed_is_remarked(poisoned: Path) -> None:
+    """The overview and the depth go on where the worker would answer 500."""
+    options = ["--profile", "3.9", "-o", "json"]
+    rows = call("inspect", poisoned, *options).json["connectors"]
+    (row,) = [one for one in rows if one["name"] == "d"]
+    assert (row["tasks"], row["flags"][0]) == (
+        None,
+        "reading its tasks fails: Illegal Capacity: -1",
+    )
+    depth = call("inspect", poisoned, *options, "--connector", "d")
+    assert (depth.code, depth.json["tasks"]) == (0, None)
+    rest = call("inspect", poisoned, "--rest", "--profile", "3.9").json
+    assert rest["/connectors/d"]["status"] == 500
