@@ -13,9 +13,9 @@ BATCH_RECORDS = 500
 """What a poll hands over at the most (`max.poll.records`)."""
 
 MIX = {OFFSETS: 0.95, STATUS: 0.04, CONFIG: 0.01}
-"""Shares of records of a fleet. A source task commits its offsets each minute, 1,440 times a day; it
-reports a status when it starts, stops or fails; a config changes by hand. So these are rather too
-few offsets, which are what is folded fastest."""
+"""Shares of records of a fleet. A source task commits its offsets each minute, 1,440 times a day;
+it reports a status when it starts, stops or fails; a config changes by hand. So these are rather
+too few offsets, which are what is folded fastest."""
 
 START_MS = 1_795_000_000_000
 

@@ -123,6 +123,8 @@ def parse_int(text: str) -> int | None:
 
     Only scripts within U+FFFF count: Java looks at UTF-16 units.
     """
+    if len(text) < _INT_DIGITS and text.isascii() and text.isdigit():
+        return int(text)  # nearly every one
     sign, digits = (text[0], text[1:]) if text[:1] in {"+", "-"} else ("+", text)
     values = [_digit(char) for char in digits]
     if not values or None in values:

@@ -29,6 +29,8 @@ _PLAIN_NAME: Final = 50_000
 no name that does."""
 
 _DIGIT: Final = re.compile(rb"[0-9]")
+_LONG_DIGITS: Final = re.compile(rb"[0-9]{19}")
+"""No integer of fewer digits lies outside of 64 bits."""
 _MANY_DIGITS: Final = re.compile(rb"(?<![0-9])[0-9]{%d}" % _PLAIN_BYTES)
 
 
@@ -58,7 +60,9 @@ def decode(value: bytes, profile: Profile) -> object:
         ).decode(value)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return jackson.parse(value, profile)
-    return decoded if _has_only_longs(decoded) else jackson.parse(value, profile)
+    if _LONG_DIGITS.search(value) is None or _has_only_longs(decoded):
+        return decoded
+    return jackson.parse(value, profile)
 
 
 def _is_plain(value: bytes) -> bool:

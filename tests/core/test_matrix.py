@@ -40,8 +40,8 @@ def target(state: ClusterState) -> str | None:
 
 def reported(state: ClusterState) -> str | None:
     """Reported state of connector `a`."""
-    status_ = state.status.connectors.get("a")
-    return status_ and status_.state.value
+    found = state.status.connectors.get("a")
+    return None if found is None else found.state.value
 
 
 def task_count(state: ClusterState) -> int | None:
