@@ -16,6 +16,7 @@ from controlplane.core.codec.offsets import (
     decode_partition,
     encode_partition,
     identity,
+    is_flat,
 )
 from controlplane.core.plugins import Plugins
 from controlplane.core.records import Invalid, Properties, SourcePartition, Status, Target
@@ -148,8 +149,9 @@ def offset_owners(state: ClusterState) -> list[str]:
 def source_offsets(state: ClusterState, name: str) -> list[OffsetView]:
     """Every source partition of a connector and its offset (`Worker#sourceConnectorOffsets`).
 
-    A partition whose offset cannot be decoded is left out. An offset is None where the worker looks
-    for it under bytes that the log does not have: it re-serialises the key that it has parsed.
+    A partition whose offset cannot be decoded is left out, and so is a nested partition. An offset
+    is None where the worker looks for it under bytes that the log does not have: it re-serialises
+    the key that it has parsed.
     """
     topics = [state.offsets.get(topic, OffsetState()) for topic in offsets_topics(state, name)]
     listed = _partitions(state, topics, name)
@@ -204,6 +206,8 @@ def _offset(
 ) -> OffsetView | None:
     key = raw
     if not state.profile.offsets_by_log_key:
+        if not is_flat(subject.partition):
+            return None
         key = encode_partition(subject.connector, subject.partition)
     value = topics[0].values.get(key)
     # Kafka merges "nothing here" over what the worker's topic has, so it never falls back.

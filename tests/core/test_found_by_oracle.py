@@ -2,6 +2,7 @@
 
 import pytest
 
+from controlplane.core import views
 from controlplane.core.codec.offsets import identity
 from controlplane.core.evolve import Fold, Kind
 from controlplane.core.javajson import Undecodable, decode
@@ -54,6 +55,12 @@ def test_deep_partitions_are_told_apart() -> None:
 
     assert identity(nested(2_500, 1)) == identity(nested(2_500, 1))
     assert identity(nested(2_500, 1)) != identity(nested(2_500, 1.0))
+
+
+def test_nested_partitions_are_listed_but_not_answered() -> None:
+    """`OffsetStorageReaderImpl` refuses to look for them, and leaves them out."""
+    state = read(offsets(('["c",{"p":[1]}]', '{"pos":1}'), ('["c",{"p":1}]', '{"pos":2}')))
+    assert [view.partition for view in views.source_offsets(state, "c")] == [{"p": 1}]
 
 
 def test_zeros_of_both_signs_are_two_partitions() -> None:

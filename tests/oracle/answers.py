@@ -17,6 +17,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from controlplane.core import views
 from controlplane.core.codec.offsets import decode_partition, identity
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import Call, Fold, Kind, Outcome
@@ -58,7 +59,12 @@ def of_kafka(answer: Answer) -> Common:
     common["offsets.data"] = sorted(answer["offsets"]["data"], key=str)
     partitions = answer["offsets"]["partitions"] or {}
     common["offsets.partitions"] = _rows({name: _sorted(all_) for name, all_ in partitions.items()})
+    common["offsets.offsets"] = _found(answer["offsets"].get("offsets") or {})
     return common
+
+
+def _found(offsets: Mapping[str, list[Any]]) -> Any:
+    return _rows({name: _sorted(found) for name, found in offsets.items()})
 
 
 def _fate(fate: Mapping[str, Any] | None) -> Any:
@@ -184,6 +190,7 @@ def _state(state: ClusterState) -> Common:
     offsets = state.offsets[TOPICS.offsets]
     common["offsets.data"] = sorted(map(_raw, offsets.values.items()), key=str)
     common["offsets.partitions"] = _partitions(offsets, state.profile)
+    common["offsets.offsets"] = _found(_offsets(state))
     return common
 
 
@@ -266,6 +273,13 @@ def _partitions(offsets: OffsetState, profile: Profile) -> Common:
         seen.add(identity(subject))
         found.setdefault(subject.connector, []).append(_plain(subject.partition))
     return {name: _sorted(partitions) for name, partitions in found.items()}
+
+
+def _offsets(state: ClusterState) -> Mapping[str, list[Any]]:
+    """What a worker answers when it is asked for the offsets of each connector."""
+    owners = views.offset_owners(state) if state.profile.offset_partitions else ()
+    found = ((name, views.source_offsets(state, name)) for name in owners)
+    return {name: [_plain([one.partition, one.offset]) for one in all_] for name, all_ in found}
 
 
 def _plain(value: Any) -> Any:

@@ -20,6 +20,7 @@ from tests.oracle.probe import (
 STATE = named("state", at("status.tasks", "a", "0", "state"))
 LISTED = named("listed:", lambda answer: _listed(answer["offsets.partitions"]))
 KEPT = named("raw records:", lambda answer: str(len(answer["offsets.data"])))
+FOUND = named("answer:", lambda answer: _answered(answer["offsets.offsets"]))
 PROPERTIES = at("config.connectorConfigs", "a")
 
 ONE_TOPIC = '{"topic":{"name":"x","connector":"y","task":0,"discoverTimestamp":1}}'
@@ -28,6 +29,13 @@ ONE_TOPIC = '{"topic":{"name":"x","connector":"y","task":0,"discoverTimestamp":1
 def _listed(partitions: dict[str, list[str]]) -> str:
     rows = (f"`{name}` {one}" for name, all_ in partitions.items() for one in all_)
     return ", ".join(rows) or "nothing"
+
+
+def _answered(offsets: dict[str, list[str]]) -> str:
+    found = [offset for all_ in offsets.values() for offset in all_]
+    if not found:
+        return "nothing"
+    return "null" if found[0].endswith(", null]") else "the offset"
 
 
 def _value(raw: bytes, says: str) -> Probe:
@@ -41,6 +49,10 @@ def _number(text: str) -> Probe:
 
 def _offset_key(key: str) -> Probe:
     return Probe(f"offset key `{key}`", offsets((key, "{}")), both(fate(0), KEPT, LISTED))
+
+
+def _asked(key: str) -> Probe:
+    return Probe(f"offset of key `{key}`, asked for", offsets((key, "{}")), FOUND)
 
 
 def _state(state: str) -> Probe:
@@ -111,15 +123,29 @@ OTHER_EDGES = (
                 both(KEPT, LISTED),
             ),
             Probe("offset, then its tombstone", offsets(("k", "{}"), ("k", None)), KEPT),
+            _asked('["a",{"db":"d","table":"t","schema":"s"}]'),
+            _asked('["a",{"schema":"s","db":"d","table":"t"}]'),
+            _asked('["a",{"p":[1]}]'),
         ),
-        "That `GET` and `DELETE` look under re-serialised keys is in `Worker`; the recorded "
-        "histories hold such answers.",
+        "Asked is `OffsetStorageReaderImpl`, as for `GET /connectors/a/offsets` (from 3.5).",
     ),
     Edge(
         25,
         "Java writes its own JSON: `\\uD83D\\uDE00`, `1.0E10`, `\\u001F`.",
-        known="The recorded histories hold what workers of 2.8, 3.4, 3.9 and 4.3 have written; "
-        "the codec writes the same bytes.",
+        tuple(
+            map(
+                _asked,
+                (
+                    r'["a",{"c":"\u001F","d":1.0E10,"e":"\uD83D\uDE00"}]',
+                    r'["a",{"c":"\u001f"}]',
+                    '["a",{"d":1e10}]',
+                    '["a",{"e":"😀"}]',
+                    '["a",{"é":"/"}]',
+                ),
+            )
+        ),
+        "A worker finds the offset only if it writes the key to the same bytes. The recorded "
+        "histories hold more that workers of 2.8, 3.4, 3.9 and 4.3 have written.",
     ),
     Edge(
         26,

@@ -21,6 +21,12 @@ ODD_TASKS = (
     b"\xf0\x9d\x9f\x8f",  # digit one, mathematical, beyond U+FFFF
     b"\xef\xbc\x91",  # digit one, of full width
 )
+PARTITION_NAMES = (
+    *(b'"p"', b'"q"', b'"\\u0070"', b'"db"', b'"table"', b'"schema"', b'"server"', b'"topic"'),
+    *(b'"filename"', '"é"'.encode(), rb'"\ud83d\ude00"', rb'"\u001f"', b'""', b'"AaAa"', b'"BBBB"'),
+)
+"""Few that meet, then many whose order in a HashMap is another; the last two have one hash."""
+
 STATES = tuple(b'"RUNNING" "UNASSIGNED" "RUNNING" "UNASSIGNED" "PAUSED" "FAILED"'.split())
 NEW_STATES = tuple(b'"RESTARTING" "STOPPED" "DESTROYED" "running" "STARTED" "X"'.split())
 TARGETS = tuple(b'"STARTED" "PAUSED" "STOPPED"'.split())
@@ -125,8 +131,10 @@ def _offset_key(draw: Draw) -> bytes:
 
 def _partition(draw: Draw) -> bytes:
     values = (*(b"0 1 1.0 1.0 0.0 -0.0 true 01 1e0 [1]".split()), b'"t"', b'"\\u0074"', b"[1.0]")
-    names = (b'"p"', b'"q"', b'"\\u0070"')
-    fields = [(draw.one_of(names), draw.one_of(values)) for _ in range(draw.below(3))]
+    many = draw.chance(0.2)
+    names = PARTITION_NAMES if many else PARTITION_NAMES[:3]
+    most = 6 if many else 3
+    fields = [(draw.one_of(names), draw.one_of(values)) for _ in range(draw.below(most))]
     return obj(draw, fields, kept=True)
 
 

@@ -1,8 +1,9 @@
 """Kafka's own classes judge our fold: the same logs, the same answers, release by release.
 
 Compared is, of each record: what became of it and which calls the listener got; and at the end of
-the log all that the three stores hold. Some logs are read in batches by the thread that a running
-worker has for it (`KafkaBasedLog.WorkThread`), which may lose the rest of a batch, or its life.
+the log all that the three stores hold, and the offsets that a worker would answer with. Some logs
+are read in batches by the thread that a running worker has for it (`KafkaBasedLog.WorkThread`),
+which may lose the rest of a batch, or its life.
 
 `ORACLE_SEED` draws other logs, `PROVE=1` fifty times as many of more releases. A disagreement is
 shrunk, shown beside both answers, and written as a scenario into `.cache/oracle/disagreements/`.

@@ -49,9 +49,18 @@ def decode_offset(value: bytes | None, profile: Profile) -> Mapping[str, Any] | 
         return None
     if not isinstance(content, dict):
         return Invalid("value is not an object")
-    if any(isinstance(field, dict | list) for field in content.values()):
+    if not is_flat(content):
         return Invalid("a field is not of a primitive type")
     return content
+
+
+def is_flat(content: Mapping[str, Any]) -> bool:
+    """Whether all fields are of primitive types, as in partitions and offsets that Connect writes.
+
+    A worker looks for no offset of another partition, though it lists it
+    (`OffsetUtils#validateFormat`).
+    """
+    return not any(isinstance(field, dict | list) for field in content.values())
 
 
 def identity(subject: SourcePartition) -> Identity:

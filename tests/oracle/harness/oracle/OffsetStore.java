@@ -1,9 +1,13 @@
 package oracle;
 
+import java.lang.reflect.Proxy;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.connect.util.Callback;
 
@@ -18,7 +22,8 @@ final class OffsetStore {
     @SuppressWarnings("unchecked")
     OffsetStore() {
         if (Fields.get(store, "data") == null) {
-            Fields.set(store, "data", new java.util.HashMap<>());
+            // Until 3.2 `configure` makes it, which also makes the log.
+            Fields.set(store, "data", new HashMap<>());
         }
         callback = (Callback<ConsumerRecord<byte[], byte[]>>) Fields.get(store, "consumedCallback");
     }
@@ -34,7 +39,42 @@ final class OffsetStore {
             (key, value) -> entries.add(new Object[] {key, value}));
         Map<String, Object> answer = new LinkedHashMap<>();
         answer.put("data", entries);
-        answer.put("partitions", Fields.get(store, "connectorPartitions"));
+        Map<?, ?> partitions = (Map<?, ?>) Fields.get(store, "connectorPartitions");
+        answer.put("partitions", partitions);
+        if (partitions != null) {
+            Map<Object, Object> offsets = new HashMap<>();
+            partitions.forEach((name, all) ->
+                offsets.put(name, offsets((String) name, (Collection<?>) all)));
+            answer.put("offsets", offsets);
+        }
         return answer;
+    }
+
+    /** What a worker answers when it is asked for the offsets of a connector. */
+    private List<Object> offsets(String connector, Collection<?> partitions) {
+        Class<?> type = Fields.classNamed(Stores.PACKAGE + "OffsetStorageReaderImpl");
+        try {
+            Object reader = type.getConstructors()[0].newInstance(
+                backing(), connector, Stores.converter(), Stores.converter());
+            Map<?, ?> found = (Map<?, ?>)
+                type.getMethod("offsets", Collection.class).invoke(reader, partitions);
+            List<Object> offsets = new ArrayList<>();
+            found.forEach((partition, offset) -> offsets.add(new Object[] {partition, offset}));
+            return offsets;
+        } catch (ReflectiveOperationException error) {
+            return List.of(Fields.cause(error).getClass().getSimpleName());
+        }
+    }
+
+    /** The store as readers see it, without first reading its topic to the end. */
+    private Object backing() {
+        Map<?, ?> data = (Map<?, ?>) Fields.get(store, "data");
+        Class<?> type = Fields.classNamed(Stores.PACKAGE + "OffsetBackingStore");
+        return Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type},
+            (proxy, method, arguments) -> {
+                Map<Object, Object> values = new HashMap<>();
+                ((Collection<?>) arguments[0]).forEach(key -> values.put(key, data.get(key)));
+                return CompletableFuture.completedFuture(values);
+            });
     }
 }
