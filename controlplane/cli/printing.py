@@ -65,9 +65,19 @@ def table(
     rows: Iterable[Sequence[str]],
     styles: Mapping[int, str] | None = None,
 ) -> None:
-    """Print aligned columns; `styles` by row number. Cells are made safe here."""
+    """Print aligned columns; `styles` by row number; heads that are all empty are left out.
+
+    Cells are made safe here.
+    """
     styles = styles or {}
-    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    shown = Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        show_header=any(heads),
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        header_style="bold",
+    )
     for head in heads:
         shown.add_column(Text(head), overflow="fold")
     for number, row in enumerate(rows):

@@ -5,9 +5,9 @@ from pathlib import Path
 from tests.cli.calling import call
 
 BORN = """\
-    CONNECTOR   3.4.1                         3.9.2
-───────────────────────────────────────────────────────────────────────────
-≠   born        PAUSED, 0 tasks, PAUSED (-)   STOPPED, 0 tasks, STOPPED (-)
+   CONNECTOR  3.4.1                    3.9.2
+────────────────────────────────────────────────────────────────
+≠  born       PAUSED: PAUSED, 0 tasks  STOPPED: STOPPED, 0 tasks
 
 born: target state
   3.4.1    PAUSED

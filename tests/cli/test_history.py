@@ -7,19 +7,19 @@ from controlplane.core.entry import Entry
 from tests.cli.calling import call, embedded
 
 BORN = """\
-RECORD        TIME (UTC)                WHAT                     CHANGE
-────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-config@12     2026-11-20 22:53:23.177   target state             ∅ → STOPPED
-config@13     2026-11-20 22:53:23.177   connector                created
-                                        config connector.class   ∅ → lab.PagesSourceConnector
-                                        config name              ∅ → born
-                                        config rows              ∅ → 2
-                                        config tasks.max         ∅ → 2
-                                        config topics            ∅ → born
-status@1:44   2026-11-20 22:53:23.194   status                   ∅ → STOPPED on 127.0.0.1:8085
-status@1:51   2026-11-20 22:53:57.113   status                   STOPPED → UNASSIGNED on 127.0.0.1:8085
-status@1:54   2026-11-20 22:53:59.299   status                   UNASSIGNED on 127.0.0.1:8085 → PAUSED on 127.0.0.1:8083
-status@1:64   2026-11-20 22:55:00.498   status                   PAUSED on 127.0.0.1:8083 → STOPPED on 127.0.0.1:8085
+RECORD       TIME (UTC)               WHAT                    CHANGE
+─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+config@12    2026-11-20 22:53:23.177  target state            ∅ → STOPPED
+config@13    2026-11-20 22:53:23.177  connector               created
+                                      config connector.class  ∅ → lab.PagesSourceConnector
+                                      config name             ∅ → born
+                                      config rows             ∅ → 2
+                                      config tasks.max        ∅ → 2
+                                      config topics           ∅ → born
+status@1:44  2026-11-20 22:53:23.194  status                  ∅ → STOPPED on 127.0.0.1:8085
+status@1:51  2026-11-20 22:53:57.113  status                  STOPPED → UNASSIGNED on 127.0.0.1:8085
+status@1:54  2026-11-20 22:53:59.299  status                  UNASSIGNED on 127.0.0.1:8085 → PAUSED on 127.0.0.1:8083
+status@1:64  2026-11-20 22:55:00.498  status                  PAUSED on 127.0.0.1:8083 → STOPPED on 127.0.0.1:8085
 
 6 records, 0 of which changed nothing for kip
 """  # noqa: E501 - printed so
@@ -27,7 +27,9 @@ status@1:64   2026-11-20 22:55:00.498   status                   PAUSED on 127.0
 
 def test_every_change_with_its_record_and_time(histories: Path) -> None:
     """A connector born STOPPED, while the cluster is rolled."""
-    said = call("inspect", histories / "roll-3.4-3.9-3.4.log.jsonl", "--history", "born", columns=160)
+    said = call(
+        "inspect", histories / "roll-3.4-3.9-3.4.log.jsonl", "--history", "born", columns=160
+    )
     assert (said.code, said.out) == (0, BORN)
 
 

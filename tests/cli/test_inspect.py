@@ -9,14 +9,14 @@ from controlplane.core.entry import Entry
 from tests.cli.calling import Said, call, embedded, shell
 
 ODD = """\
-CONNECTOR   TYPE      TARGET STATE   TASKS   STATUS    TASK STATES   REMARKS
+CONNECTOR  TYPE     TARGET STATE  TASKS  STATUS   TASK STATES  REMARKS
 ────────────────────────────────────────────────────────────────────────────────────────────────────
-ghost       unknown   STOPPED        -       -         -             target state without a
-                                                                     connector config
-half        source    STARTED        2       RUNNING   2 RUNNING
-other       source    STARTED        2       PAUSED    2 PAUSED
-pages       source    STARTED        2       RUNNING   2 RUNNING
-trailing    source    STOPPED        0       PAUSED    -
+ghost      unknown  STOPPED       -      -        -            target state without a connector
+                                                               config
+half       source   STARTED       2      RUNNING  2 RUNNING
+other      source   STARTED       2      PAUSED   2 PAUSED
+pages      source   STARTED       2      RUNNING  2 RUNNING
+trailing   source   STOPPED       0      PAUSED   -
 
 4 connectors, as a worker of 3.9.2 sees LOG
 11 records of no use to it:

@@ -20,7 +20,7 @@ from controlplane.core.state import ClusterState
 DIFFERENCES_SHOWN = 100
 """How many differences a table names; JSON has them all."""
 
-MARK = "≠"
+MARK, SAME = "≠", "="
 
 
 class Difference(msgspec.Struct):
@@ -103,10 +103,12 @@ def _rows(
 
 
 def _print_rows(loaded: Mapping[str, ClusterState], rows: Rows, differing: set[str]) -> None:
-    lines = [
-        (MARK if name in differing else "", name, *(_brief(seen.get(one)) for one in loaded))
-        for name, seen in rows.items()
-    ]
+    lines = []
+    for name, seen in rows.items():
+        cells = [_brief(seen.get(release)) for release in loaded]
+        if name not in differing:
+            cells[1:] = [SAME] * (len(cells) - 1)
+        lines.append((MARK if name in differing else "", name, *cells))
     marked = {number: "yellow" for number, line in enumerate(lines) if line[0]}
     table(("", "CONNECTOR", *loaded), lines, marked)
 
@@ -117,9 +119,19 @@ def _brief(facts: Facts | None) -> str:
         return NONE
     if not facts.configured:
         return "; ".join((f"wants {facts.target_state}", *facts.flags))
-    tasks = "? tasks" if facts.tasks is None else count(facts.tasks, "task")
-    reported = f"{facts.status or 'no status'} ({states(facts.task_states)})"
-    return "; ".join((f"{facts.target_state or NONE}, {tasks}, {reported}", *facts.flags))
+    words = f"{facts.target_state or NONE}: {facts.status or 'no status'}, {_tasks(facts)}"
+    return "; ".join((words, *facts.flags))
+
+
+def _tasks(facts: Facts) -> str:
+    """`2 tasks RUNNING`; where not every task is told of, or they differ, what there is of both."""
+    if facts.tasks is None:
+        return "? tasks"
+    tasks, reported = count(facts.tasks, "task"), facts.task_states
+    alike = set(reported.values())
+    if len(reported) == facts.tasks and len(alike) <= 1:
+        return f"{tasks} {''.join(alike)}".strip()
+    return f"{tasks}, {states(reported) if reported else 'none reported'}"
 
 
 def _print_differences(

@@ -103,12 +103,15 @@ def _print(document: Mapping[str, Any]) -> None:
         "remarks": "; ".join(document["flags"]) or NONE,
     }
     table(("", ""), lines.items())
+    say()
     config = document["config"]
     if config is None:
         say("no connector config")
     else:
         table(("CONFIG", ""), [(key, _text(value)) for key, value in sorted(config.items())])
+    say()
     _print_tasks(document["task_list"])
+    say()
     _print_offsets(document)
 
 

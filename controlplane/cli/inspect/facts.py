@@ -32,13 +32,19 @@ class Facts(msgspec.Struct, frozen=True):
         """A row for people; without a catalogue the class says more than an unknown type."""
         return (
             self.name,
-            self.type if typed else (self.connector_class or NONE).rpartition(".")[2],
+            self.type if typed else alias(self.connector_class),
             self.target_state or NONE,
             NONE if self.tasks is None else str(self.tasks),
             self.status or NONE,
             states(self.task_states),
             "; ".join(self.flags),
         )
+
+
+def alias(connector_class: str | None) -> str:
+    """The short name by which Connect takes a class, too: `FileStreamSource`."""
+    simple = (connector_class or NONE).rpartition(".")[2]
+    return simple.removesuffix("Connector") or simple
 
 
 def states(task_states: dict[int, str]) -> str:
