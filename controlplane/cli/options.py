@@ -24,6 +24,8 @@ class Reading(msgspec.Struct, frozen=True):
     """What is told about a log on the command line: a worker's settings and a dump's form."""
 
     settings: WorkerSettings = WorkerSettings()
+    bootstrap: str | None = None
+    """The brokers in a worker's file, for whoever says `kafka://` and no more."""
     security: KafkaSecurity | None = None
     format: str | None = None
     topic: str | None = None
@@ -39,7 +41,7 @@ class Reading(msgspec.Struct, frozen=True):
     def opening(self, *, exactly_once: bool = True) -> Opening:
         """How to open the log; `exactly_once` as the worker reads that is asked for."""
         form = DumpForm(self.format, self.topic, self.partition, self.null)
-        return Opening(self.topics, self.security, exactly_once, form)
+        return Opening(self.topics, self.bootstrap, self.security, exactly_once, form)
 
 
 _TOPICS = {
@@ -108,13 +110,12 @@ _FORM = ("format", "topic", "partition", "null")
 
 def _reading(properties: Path | None, told: dict[str, Any]) -> Reading:
     """Flags beat the file."""
-    settings, security = WorkerSettings(), None
+    settings, bootstrap, security = WorkerSettings(), None, None
     if properties is not None:
-        found = read_worker_properties(properties)
-        settings, security = found.settings, found.security
+        settings, bootstrap, security = read_worker_properties(properties)
     topics = {_FIELDS.get(name, name): told[name] for name in _TOPICS if told[name]}
     settings = msgspec.structs.replace(settings, **topics)
-    return Reading(settings, security, **{name: told[name] for name in _FORM})
+    return Reading(settings, bootstrap, security, **{name: told[name] for name in _FORM})
 
 
 def output_option(command: Command) -> Command:

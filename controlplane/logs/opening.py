@@ -34,6 +34,8 @@ class Opening(msgspec.Struct, frozen=True):
     """What may have to be known to open a log: of a cluster how to get in, of a dump its form."""
 
     topics: Topics = Topics()
+    bootstrap: str | None = None
+    """The brokers of a cluster whose name does not tell them (`kafka://`)."""
     security: KafkaSecurity | None = None
     exactly_once: bool = True
     """Read like a worker with that support: up to the last stable offset (Kafka only)."""
@@ -165,7 +167,7 @@ async def _open_kafka(bootstrap: str, how: Opening) -> ReadableLog:
     from controlplane.logs.kafka.reader import KafkaReader  # noqa: PLC0415
 
     reader = await KafkaReader.open(
-        bootstrap,
+        bootstrap or how.bootstrap or "",
         security=how.security,
         isolation="read_committed" if how.exactly_once else "read_uncommitted",
     )

@@ -79,18 +79,18 @@ async def test_a_cluster_is_verified(
 async def test_a_workers_file_is_enough(
     broker: Broker, new_topic: NewTopic, entries: list[Entry], tmp_path: Path
 ) -> None:
-    """Topics and login from the `.properties` that the worker is started with."""
+    """Brokers, topics and login from the `.properties` that the worker is started with."""
     topics = dict(zip(*[iter(await copied(broker, new_topic, entries))] * 2, strict=True))
     file = tmp_path / "worker.properties"
     lines = [
+        f"bootstrap.servers={broker.address('SASL_PLAINTEXT')}",
         f"config.storage.topic={topics['--config-topic']}",
         f"offset.storage.topic={topics['--offset-topic']}",
         f"status.storage.topic={topics['--status-topic']}",
         *login("alice"),
     ]
     file.write_text("\n".join(lines), "utf-8")
-    where = f"kafka://{broker.address('SASL_PLAINTEXT')}"
-    said = await run("inspect", where, "--worker-properties", file, "-o", "json")
+    said = await run("inspect", "kafka://", "--worker-properties", file, "-o", "json")
     assert said.code == 0, said.err
     assert {row["name"] for row in said.json["connectors"]} == {"beat", "check", "copy"}
 
