@@ -1,7 +1,7 @@
 """The logs that are measured: offsets alone, and the mix of a fleet."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from controlplane.core.entry import Batch
 
@@ -20,29 +20,29 @@ too few offsets, which are what is folded fastest."""
 START_MS = 1_795_000_000_000
 
 Pair = tuple[bytes, bytes]
+Maker = Callable[[random.Random, int], Pair]
+"""Makes a record about the n-th thing there is: a source partition, a task, a connector."""
 
 
-def offset(chance: random.Random, keys: int) -> Pair:
+def offset(chance: random.Random, table: int) -> Pair:
     """An offset of a source task: 58 bytes of key, 14 of value."""
-    table = chance.randrange(keys)
     key = b'["connector-%04d",{"table":"inventory.customers_%07d"}]' % (table % 500, table)
     return key, b'{"pos":%06d}' % chance.randrange(10**5, 10**6)
 
 
-def status(chance: random.Random, connectors: int) -> Pair:
+def status(chance: random.Random, task: int) -> Pair:
     """A task reports."""
     state = chance.choice((b"RUNNING", b"RUNNING", b"RUNNING", b"UNASSIGNED", b"FAILED"))
-    name, task = chance.randrange(connectors), chance.randrange(8)
     value = b'{"state":"%s","trace":null,"worker_id":"10.0.0.%d:8083","generation":%d}'
-    return b"status-task-connector-%04d-%d" % (name, task), value % (state, task, name)
+    key = b"status-task-connector-%04d-%d" % (task // 8, task % 8)
+    return key, value % (state, task % 8, chance.randrange(500))
 
 
 _PROPERTY = b'"property.%02d":"a value of some length, as they are"'
 
 
-def config(chance: random.Random, connectors: int) -> Pair:
+def config(chance: random.Random, name: int) -> Pair:
     """A connector config of 15 properties, a target state, or a task set's commit."""
-    name = chance.randrange(connectors)
     kind = chance.randrange(10)
     if kind < 4:
         properties = b",".join(_PROPERTY % n for n in range(15))
@@ -55,33 +55,37 @@ def config(chance: random.Random, connectors: int) -> Pair:
 
 def only_offsets(records: int, keys: int = 200_000) -> Iterator[Batch]:
     """Offsets in as many partitions as Connect makes."""
-    chance = random.Random(1)
-    yield from _batches(OFFSETS, [offset(chance, keys) for _ in range(records)])
+    yield from _batches(OFFSETS, offset, records, keys)
 
 
 def mix(records: int, keys: int = 200_000, connectors: int = 500) -> Iterator[Batch]:
     """Offsets, statuses and configs in the shares of `MIX`."""
-    chance = random.Random(2)
-    makers = ((OFFSETS, offset, keys), (STATUS, status, connectors), (CONFIG, config, connectors))
-    for topic, make, size in makers:
-        pairs = [make(chance, size) for _ in range(int(records * MIX[topic]))]
-        yield from _batches(topic, pairs)
+    things = (
+        (OFFSETS, offset, keys),
+        (STATUS, status, connectors * 8),
+        (CONFIG, config, connectors),
+    )
+    for topic, make, many in things:
+        yield from _batches(topic, make, int(records * MIX[topic]), many)
 
 
-def _batches(topic: str, pairs: list[Pair]) -> Iterator[Batch]:
-    """The records of a topic by partition; a key lies in one partition only."""
-    parts: list[list[Pair]] = [[] for _ in range(PARTITIONS[topic])]
-    for key, value in pairs:
-        parts[hash(key) % len(parts)].append((key, value))
-    for partition, records in enumerate(parts):
-        for first in range(0, len(records), BATCH_RECORDS):
-            chunk = records[first : first + BATCH_RECORDS]
-            places = list(range(first, first + len(chunk)))
+def _batches(topic: str, make: Maker, records: int, things: int) -> Iterator[Batch]:
+    """Records of a topic, partition after partition, as a reader hands them over.
+
+    A key lies in one partition only. Each batch is made in one go, so that its bytes lie side by
+    side, as those of a fetched one do.
+    """
+    chance, parts = random.Random(topic), PARTITIONS[topic]
+    for partition in range(parts):
+        for first in range(0, records // parts, BATCH_RECORDS):
+            places = list(range(first, min(first + BATCH_RECORDS, records // parts)))
+            of = [chance.randrange(things // parts) * parts + partition for _ in places]
+            pairs = [make(chance, thing) for thing in of]
             yield Batch(
                 topic,
                 partition,
                 places,
                 [START_MS + place for place in places],
-                [key for key, _ in chunk],
-                [value for _, value in chunk],
+                [key for key, _ in pairs],
+                [value for _, value in pairs],
             )

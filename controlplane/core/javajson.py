@@ -29,8 +29,9 @@ _PLAIN_NAME: Final = 50_000
 no name that does."""
 
 _DIGIT: Final = re.compile(rb"[0-9]")
-_LONG_DIGITS: Final = re.compile(rb"[0-9]{19}")
+_LONG_DIGITS: Final = 19
 """No integer of fewer digits lies outside of 64 bits."""
+_LONG_RUN: Final = re.compile(rb"[0-9]{%d}" % _LONG_DIGITS)
 _MANY_DIGITS: Final = re.compile(rb"(?<![0-9])[0-9]{%d}" % _PLAIN_BYTES)
 
 
@@ -60,7 +61,7 @@ def decode(value: bytes, profile: Profile) -> object:
         ).decode(value)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return jackson.parse(value, profile)
-    if _LONG_DIGITS.search(value) is None or _has_only_longs(decoded):
+    if not _has_digits(value, _LONG_DIGITS, _LONG_RUN) or _has_only_longs(decoded):
         return decoded
     return jackson.parse(value, profile)
 
@@ -69,8 +70,12 @@ def _is_plain(value: bytes) -> bool:
     """Looks at bytes, not at values: of a repeated field msgspec drops all values but the last."""
     if len(value) > _PLAIN_NAME or value.count(b"[") + value.count(b"{") > _PLAIN_BYTES:
         return False
-    probes = value[_PLAIN_BYTES - 1 :: _PLAIN_BYTES]  # so many digits in a row cover one of these
-    return not _DIGIT.search(probes) or not _MANY_DIGITS.search(value)
+    return not _has_digits(value, _PLAIN_BYTES, _MANY_DIGITS)
+
+
+def _has_digits(value: bytes, count: int, run: re.Pattern[bytes]) -> bool:
+    """Whether so many digits stand in a row: they would cover one of every `count` bytes."""
+    return bool(_DIGIT.search(value[count - 1 :: count]) and run.search(value))
 
 
 def _has_only_longs(decoded: object) -> bool:

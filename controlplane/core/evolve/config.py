@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from controlplane.core.codec.config import NULL_POINTER, decode_config
-from controlplane.core.entry import Entry, Position
+from controlplane.core.entry import Entry
 from controlplane.core.evolve.outcome import ACCEPTED, Call, Kind, Outcome, fate
 from controlplane.core.profiles import Profile
 from controlplane.core.records import (
@@ -32,7 +32,7 @@ class ConfigFold:
     def __init__(self, profile: Profile, changed: Changes | None = None) -> None:
         self.profile = profile
         self._changed: Changes = changed or CopyOnWrite()
-        self._at = Position("", 0, -1)
+        self._entry = Entry("", 0, -1, -1, None, None)
         self.live = False
         """Past start-up: the listener is told. Before that, everything read is merely state."""
         self._offset = -1
@@ -78,7 +78,7 @@ class ConfigFold:
 
     def apply(self, entry: Entry) -> Outcome:
         """Fold one record."""
-        self._at = entry.position
+        self._entry = entry
         record = decode_config(entry.key, entry.value, self.profile)
         if not isinstance(record, Invalid) or record.advances:
             self._offset = entry.offset + 1
@@ -88,7 +88,7 @@ class ConfigFold:
         return outcome
 
     def _changes(self, aspect: Aspect, name: str) -> None:
-        self._changed.writable()[name, aspect, ""] = self._at
+        self._changed.writable()[name, aspect, ""] = self._entry.position
 
     def _told(self, call: Call) -> Outcome:
         return Outcome(Kind.ACCEPTED, calls=(call,)) if self.live else ACCEPTED

@@ -1,7 +1,7 @@
 """The fold of the status topic. Kafka: `KafkaStatusBackingStore#read`."""
 
 from controlplane.core.codec.status import decode_status
-from controlplane.core.entry import Entry, Position
+from controlplane.core.entry import Entry
 from controlplane.core.evolve.outcome import ACCEPTED, Kind, Outcome, fate
 from controlplane.core.profiles import Profile
 from controlplane.core.records import (
@@ -23,7 +23,7 @@ class StatusFold:
     def __init__(self, profile: Profile, changed: Changes | None = None) -> None:
         self.profile = profile
         self._changed: Changes = changed or CopyOnWrite()
-        self._at = Position("", 0, -1)
+        self._entry = Entry("", 0, -1, -1, None, None)
         self._connectors: CopyOnWrite[str, Status] = CopyOnWrite()
         self._tasks: NestedCopyOnWrite[str, int, Status] = NestedCopyOnWrite()
         self._topics: NestedCopyOnWrite[str, str, Activity] = NestedCopyOnWrite()
@@ -36,7 +36,7 @@ class StatusFold:
 
     def apply(self, entry: Entry) -> Outcome:
         """Fold one record; the last of a key wins, with one exception (`_stale`)."""
-        self._at = entry.position
+        self._entry = entry
         record = decode_status(entry.key, entry.value, self.profile)
         match record:
             case Invalid():
@@ -53,7 +53,7 @@ class StatusFold:
         return ACCEPTED
 
     def _changes(self, name: str, aspect: Aspect, item: object = "") -> None:
-        self._changed.writable()[name, aspect, str(item)] = self._at
+        self._changed.writable()[name, aspect, str(item)] = self._entry.position
 
     def _connector(self, name: str, status: Status | None) -> None:
         self._changes(name, Aspect.STATUS)
