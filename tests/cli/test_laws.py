@@ -1,0 +1,69 @@
+"""Whatever a log holds, every view of it is printed."""
+
+import base64
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from controlplane.core.entry import Entry
+from controlplane.core.profiles import RELEASES
+from tests.cli.calling import call, refusal
+from tests.conftest import PROVE
+from tests.laws.entries import NAMES, logs
+
+VIEWS = (
+    [],
+    ["--rest"],
+    ["--hazards"],
+    ["--compare", "0.10.2,2.8,3.4.0,3.9,kip"],
+    *(["--connector", name] for name in NAMES if name),
+    *(["--history", name] for name in NAMES if name),
+)
+PLACES = st.sampled_from(VIEWS)
+RELEASE = st.sampled_from(["kip", *RELEASES])
+FORM = st.sampled_from([[], ["-o", "json"], ["--exactly-once"], ["--exactly-once", "-o", "json"]])
+LOGS = 500 if PROVE else 60
+"""Each log is shown by a command, which takes as long as folding hundreds."""
+
+
+def line(entry: Entry) -> str:
+    """An entry as a line of a history."""
+    shown = {
+        "topic": entry.topic,
+        "partition": entry.partition,
+        "offset": entry.offset,
+        "timestamp": entry.timestamp,
+        "aborted": entry.aborted,
+    }
+    for name, raw in (("key", entry.key), ("value", entry.value)):
+        if raw is not None:
+            shown[f"{name}_base64"] = base64.b64encode(raw).decode()
+    return json.dumps(shown)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where each log is written, in turn."""
+    return tmp_path_factory.mktemp("laws") / "log.jsonl"
+
+
+@settings(max_examples=LOGS, suppress_health_check=[HealthCheck.too_slow])
+@given(logs(), PLACES, RELEASE, FORM)
+def test_no_log_crashes_a_view(
+    file: Path, log: list[Entry], view: Sequence[str], release: str, form: Sequence[str]
+) -> None:
+    """An answer, or one sentence where nothing is known of a connector; never a traceback."""
+    entries = [*log, Entry("connect-configs", 0, 1 << 30, 1, b"connector-z", b"{}")]
+    header = json.dumps({"history": "law", "records": len(entries)})
+    file.write_text("\n".join([header, *map(line, entries)]) + "\n", "utf-8")
+    options = [*view, *form]
+    options += [] if "--compare" in view else ["--profile", release]
+    said = call("inspect", file, *options)
+    named = {"--connector", "--history"} & {*view}
+    assert said.code == 0 or (named and refusal(said))
+    if said.code == 0 and ("json" in form or "--rest" in view):
+        assert isinstance(said.json, dict)
