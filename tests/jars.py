@@ -109,7 +109,9 @@ def _resolve(artifacts: tuple[str, ...]) -> str:
     maven = shutil.which("mvn")
     if java() is None or maven is None:
         missing = "Java" if java() is None else "Maven"
-        raise JarsUnavailable(f"{missing} is not installed: apt-get install openjdk-17-jdk maven")
+        raise JarsUnavailable(
+            f"{missing} is missing: apt-get install openjdk-17-jdk-headless maven"
+        )
     pom = CACHE / "pom.xml"
     pom.write_text(POM.format("".join(map(_dependency, artifacts))), encoding="utf-8")
     found = CACHE / "found.path"
@@ -148,5 +150,5 @@ def _bound_once(path: str) -> str:
 
 def _complaint(said: str) -> str:
     """Maven's first error line: the rest is advice about Maven."""
-    errors = (line for line in said.splitlines() if line.startswith("[ERROR]"))
-    return next(errors, "[ERROR] no output").removeprefix("[ERROR] ")
+    errors = (line.partition("[ERROR] ")[2] for line in said.splitlines())
+    return next(filter(None, errors), "it did not say why")
