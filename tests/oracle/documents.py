@@ -159,6 +159,8 @@ CHANGES: tuple[Change, ...] = (
 
 def worn(draw: Draw, document: bytes) -> bytes:
     """The document as it is, or rarely with something done to its bytes."""
+    if len(document) >= LEVELS_OVERFLOWING:
+        return document  # a part of it would be of a depth that only some JVMs allow
     return draw.one_of(CHANGES)(draw, document) if draw.mishap(0.04) else document
 
 
