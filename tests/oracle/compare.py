@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 from controlplane.core.entry import Entry
 from controlplane.core.profiles import Profile
 from controlplane.scenario.notation import key_text_of, text_of
-from tests.oracle.answers import differences, of_fold, of_kafka
 from tests.oracle.case import TOPICS, Case
+from tests.oracle.common import differences
 from tests.oracle.kafka import Oracle
+from tests.oracle.kafkas_answer import of_kafka
+from tests.oracle.our_answer import of_fold
 from tests.oracle.shrink import smallest
 
 Differences = Mapping[str, tuple[Any, Any]]

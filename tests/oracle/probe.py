@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from controlplane.core.entry import Entry
-from tests.oracle.answers import Common
 from tests.oracle.case import TOPICS, Case
+from tests.oracle.common import Common
 
 Bytes = str | bytes | None
 Pair = tuple[Bytes, Bytes]

@@ -11,11 +11,13 @@ from itertools import groupby
 
 from controlplane.core.profiles import Profile
 from tests.jars import ROOT
-from tests.oracle.answers import Common, of_fold, of_kafka
 from tests.oracle.case import TOPICS
+from tests.oracle.common import Common
 from tests.oracle.edges_of_config import CONFIG_EDGES
 from tests.oracle.edges_of_others import OTHER_EDGES
 from tests.oracle.kafka import Oracle
+from tests.oracle.kafkas_answer import of_kafka
+from tests.oracle.our_answer import of_fold
 from tests.oracle.probe import Edge, Probe
 from tests.oracle.releases_asked import ASKED
 

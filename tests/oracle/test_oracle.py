@@ -18,11 +18,13 @@ import pytest
 
 from controlplane.core.evolve import Kind
 from controlplane.core.profiles import KIP, PROFILES, Profile
-from tests.oracle.answers import differences, of_fold, of_kafka
 from tests.oracle.case import Case
+from tests.oracle.common import differences
 from tests.oracle.compare import Disagreement, disagreements, explained, scenario, shrunk
 from tests.oracle.kafka import CACHE, Oracle
+from tests.oracle.kafkas_answer import of_kafka
 from tests.oracle.logs import case, cases
+from tests.oracle.our_answer import of_fold
 from tests.oracle.releases_asked import ASKED, PROVED
 from tests.oracle.shrink import smallest as shrunk_with
 

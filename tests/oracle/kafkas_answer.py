@@ -1,0 +1,61 @@
+"""What Kafka's stores made of a case, in the common form."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.core.evolve import Kind
+from tests.oracle.common import Common, compact, each_in_order, in_order, rows_of
+from tests.oracle.kafka import Answer
+
+UNDECODABLE = "error: Failed to convert config data"
+
+DEFECTS = ("defaulting to", "'state.v2' field should be")
+"""In complaints about one field, after which the record is read on without it."""
+
+
+def of_kafka(answer: Answer) -> Common:
+    """Kafka's answer in the common form."""
+    fates = enumerate(answer["records"])
+    common: Common = {f"record {number}": _fate(fate) for number, fate in fates}
+    config = {name: value or None for name, value in answer["config"].items()}
+    for name in ("inconsistent", "connectorsPendingFencing"):
+        config[name] = sorted(config[name] or ()) or None
+    config["offset"] = answer["config"]["offset"]
+    config["tasks"] = {name: _task_ids(ids) for name, ids in answer["config"]["tasks"].items()}
+    config["sessionKey"] = config.get("sessionKey")
+    common |= {f"config.{name}": value for name, value in config.items()}
+    common |= {f"status.{name}": rows_of(rows) for name, rows in (answer["status"] or {}).items()}
+    common["offsets.data"] = sorted(answer["offsets"]["data"], key=str)
+    partitions = answer["offsets"]["partitions"] or {}
+    common["offsets.partitions"] = rows_of(
+        {name: in_order(all_) for name, all_ in partitions.items()}
+    )
+    common["offsets.offsets"] = each_in_order(answer["offsets"].get("offsets") or {})
+    return common
+
+
+def _fate(fate: Mapping[str, Any] | None) -> Any:
+    if fate is None:
+        return Kind.ACCEPTED.value
+    thrown = fate.get("thrown")
+    calls = [[name, _announced(arguments)] for name, arguments in fate["calls"]]
+    return compact(_kind(fate), thrown, calls)
+
+
+def _kind(fate: Mapping[str, Any]) -> Kind:
+    if "thrown" in fate:
+        return Kind.LOSES_BATCH if fate["caught"]["boolean"] else Kind.POISON
+    complaints = fate["complaints"]
+    if any(complaint.startswith(UNDECODABLE) for complaint in complaints):
+        return Kind.UNDECODABLE
+    serious = [one for one in complaints if not any(defect in one for defect in DEFECTS)]
+    return Kind.IGNORED if serious else Kind.ACCEPTED
+
+
+def _announced(arguments: list[Any]) -> list[Any]:
+    """Task ids come in the order of a HashMap, which nobody relies on."""
+    return [sorted(one) if isinstance(one, list) else one for one in arguments]
+
+
+def _task_ids(ids: Any) -> Any:
+    return ids if isinstance(ids, str) else [number for _, number in ids]
