@@ -27,7 +27,7 @@ TOPICS = Topics()
 OTHERS = {
     "odd-records-3.9.log.jsonl": 16,  # by a foreign hand: spaces, missing fields, trailing text
     "aborted-3.9.log.jsonl": 2,  # by a foreign hand: spaces
-    "mirror-3.9.log.jsonl": 1,  # `["copy",null]`: a null partition can be written, but is never read
+    "mirror-3.9.log.jsonl": 1,  # `["copy",null]`: can be written, but is never read
 }
 
 
