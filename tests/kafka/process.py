@@ -20,8 +20,8 @@ POLL_S = 0.1
 """How often a starting program is asked whether it is ready: it gives no sign by itself."""
 
 PRINTED_LINES = 40
-JVM = ("-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-SMALL_HEAP = ("-Xmx384m",)
+SMALL_JVM = ("-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Quick to start and small, as tests want it."""
 
 
 class NotReady(RuntimeError):
@@ -46,11 +46,11 @@ class JavaProgram:
         directory: Path,
         path: str,
         *arguments: str,
-        heap: tuple[str, ...] = SMALL_HEAP,
+        jvm: tuple[str, ...] = SMALL_JVM,
     ) -> None:
         self._name = name
         self._directory = directory
-        self._command = [str(java()), *JVM, *heap, "-cp", path, *arguments]
+        self._command = [str(java()), *jvm, "-cp", path, *arguments]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -61,16 +61,17 @@ class JavaProgram:
     @property
     def printed(self) -> str:
         """The last lines it printed, under its name."""
-        lines = self._log.read_text(errors="replace").splitlines()
+        lines = self.log.read_text(errors="replace").splitlines()
         return "\n".join([f"--- {self._name}", *lines[-PRINTED_LINES:]])
 
     @property
-    def _log(self) -> Path:
+    def log(self) -> Path:
+        """Where all goes that it prints."""
         return self._directory / f"{self._name}.log"
 
     def start(self) -> None:
         """Start it and return at once."""
-        with self._log.open("ab") as log:
+        with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,
                 cwd=self._directory,

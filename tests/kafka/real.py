@@ -12,7 +12,7 @@ from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.logs.log import LogError
 from tests.jars import classpath
 from tests.kafka.certificates import Certificates
-from tests.kafka.process import JavaProgram, free_ports
+from tests.kafka.process import SMALL_JVM, JavaProgram, free_ports
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 USERS = {"alice": "alice-secret", "bob": "bob-secret"}
@@ -214,7 +214,7 @@ class Worker:
         release: str,
         broker: Broker,
         *,
-        heap: tuple[str, ...] = ("-Xmx384m",),
+        jvm: tuple[str, ...] = SMALL_JVM,
         **settings: Any,
     ) -> None:
         self.release = release
@@ -229,7 +229,7 @@ class Worker:
         path = classpath(*artifacts, LOGGING, silent=False)
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
         self._program = JavaProgram(
-            "worker", self.directory, path, QUIET, main, str(self.config), heap=heap
+            "worker", self.directory, path, QUIET, main, str(self.config), jvm=jvm
         )
         self.rest = httpx.AsyncClient(base_url=self.url, timeout=30)
 
@@ -238,9 +238,18 @@ class Worker:
         """The end of the worker's log."""
         return self._program.printed
 
+    @property
+    def log(self) -> Path:
+        """Where all goes that it prints."""
+        return self._program.log
+
+    def launch(self) -> None:
+        """Start it and wait for nothing."""
+        self._program.start()
+
     async def start(self) -> None:
         """Start it, again if it has ended, and wait until it answers for its connectors."""
-        self._program.start()
+        self.launch()
         await self._program.ready(self._answers)
 
     async def stop(self) -> None:
@@ -262,7 +271,7 @@ class Worker:
         trace: TracebackType | None,
     ) -> None:
         await self.rest.aclose()
-        await self._program.end(signal.SIGKILL)
+        await self.kill9()
 
     async def _answers(self) -> bool:
         try:

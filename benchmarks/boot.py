@@ -1,0 +1,174 @@
+"""How long until a cluster's state is known: ours beside a Java worker, on the same real topics.
+
+    python -m benchmarks.boot [--records 1000000] [--rounds 3] [--quick]
+
+A broker of Kafka 3.9.1 holds source offsets (200,000 keys in 25 partitions) and 500 connectors, all
+stopped. Time runs from the start of the process. Connect's own distributed worker, with the options
+that its start script gives it, is looked at twice: when it has read its topics, and when it first
+answers `GET /connectors/{c}/offsets`. Ours is `controlplane inspect`, which reads the same topics,
+folds them, prints the same connector with its offsets, and ends. By turns, the best of each.
+"""
+
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import httpx
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.cluster import fill
+from benchmarks.workload import CONFIG
+from tests.kafka.process import NotReady
+from tests.kafka.real import Broker, Worker
+
+RELEASE = "3.9.1"
+KEYS = 200_000
+GOAL = 10
+"""How many times faster than a worker we have to be."""
+
+SCRIPT_JVM = (
+    "-Xms256M",
+    "-Xmx2G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+"""What `connect-distributed.sh` gives the JVM unless told otherwise."""
+
+TELL_WHEN_READ = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.connect.util.KafkaBasedLog=info"
+READ = f"Started KafkaBasedLog for topic {CONFIG}"
+"""A worker prints this when it has read the last of its topics to the end."""
+
+CONNECTOR = "connector-0007"
+ASKED = f"/connectors/{CONNECTOR}/offsets"
+LOOK_S = 0.005
+"""How often a log file or a port is looked at: the error of what is measured for the worker."""
+
+PATIENCE_S = 120
+
+
+class Figure(NamedTuple):
+    """Seconds from the start of the process."""
+
+    read: float
+    answered: float
+
+
+class Contestant(NamedTuple):
+    """Somebody who reads the topics of a broker."""
+
+    name: str
+    boot: Callable[[Broker], Awaitable[Figure]]
+
+
+async def ours(broker: Broker) -> Figure:
+    """`controlplane inspect`, in a process of its own, until it has printed and ended."""
+    compiled = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}  # as an installed package is
+    began = time.perf_counter()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "controlplane", "inspect", f"kafka://{broker.bootstrap}"),
+        *("--profile", RELEASE, "--connector", CONNECTOR),
+        stdout=asyncio.subprocess.PIPE,
+        env=compiled,
+    )
+    printed, _ = await process.communicate()
+    took = time.perf_counter() - began
+    if process.returncode or CONNECTOR.encode() not in printed:
+        raise NotReady("controlplane inspect did not print the connector")
+    return Figure(took, took)
+
+
+async def java(broker: Broker) -> Figure:
+    """A distributed worker."""
+    jvm = (*SCRIPT_JVM, TELL_WHEN_READ)
+    worker = Worker(RELEASE, broker, jvm=jvm, plugin__discovery="hybrid_warn")
+    began = time.perf_counter()
+    worker.launch()
+    try:
+        await _until(lambda: _printed(worker.log, READ), "the worker has read its topics")
+        read = time.perf_counter() - began
+        await _answered(worker.url)
+        return Figure(read, time.perf_counter() - began)
+    finally:
+        await worker.rest.aclose()
+        await worker.kill9()
+
+
+CONTESTANTS = (Contestant("Java worker", java), Contestant("controlplane inspect", ours))
+
+
+async def _printed(log: Path, text: str) -> bool:
+    return text in await asyncio.to_thread(log.read_text, errors="replace")
+
+
+async def _answered(url: str) -> None:
+    """Wait for a good answer."""
+    async with httpx.AsyncClient(base_url=url) as client:
+
+        async def good() -> bool:
+            try:
+                return (await client.get(ASKED)).is_success
+            except httpx.TransportError:
+                return False
+
+        await _until(good, f"{url}{ASKED} is answered")
+
+
+async def _until(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
+    began = time.perf_counter()
+    while not await is_so():
+        if time.perf_counter() - began > PATIENCE_S:
+            raise NotReady(f"not within {PATIENCE_S} s: {what}")
+        await asyncio.sleep(LOOK_S)
+
+
+async def measure(records: int, rounds: int, folder: Path) -> list[Figure]:
+    """The best figures of each contestant."""
+    async with Broker(RELEASE, folder) as broker:
+        await fill(broker, records, KEYS)
+        taken = [[await one.boot(broker) for one in CONTESTANTS] for _ in range(rounds)]
+    return [
+        Figure(min(f.read for f in figures), min(f.answered for f in figures))
+        for figures in zip(*taken, strict=True)
+    ]
+
+
+def table(figures: Sequence[Figure], records: int) -> Table:
+    """The figures, and how many times faster ours is."""
+    shown = Table("", title=f"{records:,} offsets on Kafka {RELEASE}; to reach: {GOAL}×")
+    theirs, our = figures
+    for contestant in (one.name for one in CONTESTANTS):
+        shown.add_column(contestant, justify="right")
+    shown.add_column("ratio", justify="right")
+    for name, what in zip(Figure._fields, ("topics read", "offsets answered"), strict=True):
+        seconds = [getattr(figure, name) for figure in figures]
+        ratio = getattr(theirs, name) / getattr(our, name)
+        shown.add_row(what, *(f"{value:.2f} s" for value in seconds), f"{ratio:.1f}×")
+    return shown
+
+
+@click.command()
+@click.option("--records", default=1_000_000, show_default=True, help="Source offsets.")
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--quick", is_flag=True, help="One small round: does it still run?")
+def main(records: int, rounds: int, quick: bool) -> None:
+    """Measure and print."""
+    if quick:
+        records, rounds = 20_000, 1
+    with tempfile.TemporaryDirectory() as folder:
+        figures = asyncio.run(measure(records, rounds, Path(folder)))
+    Console().print(table(figures, records))
+
+
+if __name__ == "__main__":
+    main()
