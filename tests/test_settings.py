@@ -1,0 +1,213 @@
+"""What is taken out of a worker's `.properties` file, and what is not shown of it."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controlplane.properties import MAX_PROPERTIES_BYTES
+from controlplane.security import KafkaSecurity, Sasl, Secret, Tls
+from controlplane.settings import (
+    SettingsError,
+    WorkerProperties,
+    WorkerSettings,
+    read_worker_properties,
+)
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> "Worker":
+    """Reads the settings of a worker with this file."""
+    return Worker(tmp_path / "worker.properties")
+
+
+class Worker:
+    """A file to be written and read."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def read(self, *lines: str) -> WorkerProperties:
+        """The settings in a file of these lines."""
+        self.file.write_text("\n".join(lines), "iso-8859-1")
+        return read_worker_properties(self.file)
+
+    def refused(self, *lines: str) -> str:
+        """The one sentence with which a file of these lines is refused: it names the file."""
+        with pytest.raises(SettingsError) as refused:
+            self.read(*lines)
+        sentence = str(refused.value)
+        assert sentence.startswith(f"{self.file}: ")
+        assert "\n" not in sentence
+        return sentence
+
+
+def test_an_empty_file_has_defaults(worker: Worker) -> None:
+    """Kafka's sample names, no exactly-once support, a plain connection."""
+    assert worker.read("") == (WorkerSettings(), None, KafkaSecurity())
+
+
+def test_what_a_fold_needs(worker: Worker) -> None:
+    """Names are trimmed, as Kafka trims them; unknown keys are no trouble."""
+    found = worker.read(
+        "bootstrap.servers=one:9092,two:9092",
+        "group.id = fleet ",
+        "config.storage.topic=fleet-configs\\ ",
+        "offset.storage.topic=fleet-offsets",
+        "status.storage.topic=fleet-status",
+        "exactly.once.source.support=Enabled",
+        "some.unknown.key=whatever",
+        "plugin.path=/somewhere",
+    )
+    assert found.bootstrap == "one:9092,two:9092"
+    assert found.settings == WorkerSettings(
+        config_topic="fleet-configs",
+        offset_topic="fleet-offsets",
+        status_topic="fleet-status",
+        group_id="fleet",
+        exactly_once=True,
+    )
+    assert found.settings.topics == ("fleet-configs", "fleet-offsets", "fleet-status")
+
+
+@pytest.mark.parametrize(
+    ("told", "exactly_once"),
+    [("disabled", False), ("preparing", False), ("enabled", True), ("ENABLED", True), ("", False)],
+)
+def test_exactly_once(worker: Worker, told: str, exactly_once: bool) -> None:
+    """Only a worker with the support enabled skips aborted records; one that prepares does not."""
+    found = worker.read(f"exactly.once.source.support={told}")
+    assert found.settings.exactly_once is exactly_once
+
+
+JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+@pytest.mark.parametrize(
+    ("options", "username", "password"),
+    [
+        ('username="alice" password="secret";', "alice", "secret"),
+        ("username='al ice' password=secret;", "al ice", "secret"),
+        ('password = "a\\"b;c=\\\\d"\\\n  username=alice;', "alice", 'a"b;c=\\d'),
+        ('username="alice" password="";', "alice", ""),
+        ('serviceName="kafka" username="alice" password="x" refresh=true;', "alice", "x"),
+    ],
+)
+def test_login(worker: Worker, options: str, username: str, password: str) -> None:
+    """The login module's options, quoted in either way or not at all."""
+    escaped = options.replace("\\", "\\\\").replace("\\\\\n", "\\\n")
+    found = worker.read(
+        "security.protocol=sasl_plaintext",
+        "sasl.mechanism=SCRAM-SHA-512",
+        f"sasl.jaas.config={JAAS} {escaped}",
+    )
+    assert found.security == KafkaSecurity(sasl=Sasl("SCRAM-SHA-512", username, Secret(password)))
+    assert found.security.protocol == "SASL_PLAINTEXT"
+
+
+def test_tls_by_files(worker: Worker) -> None:
+    """PEM stores are paths; without a name to check, names are not checked."""
+    found = worker.read(
+        "security.protocol=SSL",
+        "ssl.truststore.type=pem",
+        "ssl.truststore.location=/etc/ca.pem",
+        "ssl.keystore.type=PEM",
+        "ssl.keystore.location=me.pem",
+        "ssl.key.password=secret",
+        "ssl.endpoint.identification.algorithm=",
+    )
+    tls = Tls(Path("/etc/ca.pem"), Path("me.pem"), Secret("secret"), check_hostname=False)
+    assert found.security == KafkaSecurity(tls=tls)
+    assert found.security.protocol == "SSL"
+
+
+def test_tls_inline(worker: Worker) -> None:
+    """Certificates and key may stand in the file itself, their lines joined by escapes."""
+    found = worker.read(
+        "security.protocol=SASL_SSL",
+        "sasl.mechanism=PLAIN",
+        f'sasl.jaas.config={JAAS} username="a" password="b";',
+        "ssl.truststore.certificates=-----BEGIN\\n-----END",
+        "ssl.keystore.key=KEY",
+        "ssl.keystore.certificate.chain=CHAIN",
+    )
+    tls = Tls("-----BEGIN\n-----END", Secret("KEY\nCHAIN\n"))
+    assert found.security == KafkaSecurity(Sasl("PLAIN", "a", Secret("b")), tls)
+    assert found.security.protocol == "SASL_SSL"
+
+
+def test_security_that_is_not_used_is_not_looked_at(worker: Worker) -> None:
+    """A store or a login that the protocol does not use may be of any kind."""
+    found = worker.read("ssl.truststore.location=/etc/trust.jks", "sasl.mechanism=GSSAPI")
+    assert found.security == KafkaSecurity()
+
+
+REFUSALS = {
+    "protocol": (["security.protocol=TLS"], "security.protocol is 'TLS'"),
+    "mechanism": (["security.protocol=SASL_SSL", "sasl.mechanism=OAUTHBEARER"], "use PLAIN"),
+    "kafka's own mechanism": (["security.protocol=SASL_SSL"], "sasl.mechanism is 'GSSAPI'"),
+    "support": (["exactly.once.source.support=yes"], "use DISABLED, PREPARING, ENABLED"),
+    "no name": (
+        ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", f"sasl.jaas.config={JAAS} x=y;"],
+        "sasl.jaas.config names no username",
+    ),
+    "java trust store": (
+        ["security.protocol=SSL", "ssl.truststore.location=/etc/trust.jks"],
+        "convert it to PEM",
+    ),
+    "pkcs12": (
+        ["security.protocol=SSL", "ssl.keystore.type=PKCS12", "ssl.keystore.location=me.p12"],
+        "ssl.keystore.location is a PKCS12 store",
+    ),
+    "key alone": (["security.protocol=SSL", "ssl.keystore.key=KEY"], "belong together"),
+    "provider": (
+        ["config.providers=file", "bootstrap.servers=${file:/etc/kafka:servers}"],
+        "bootstrap.servers comes from a config provider",
+    ),
+    "escape": (["group.id=\\u00e"], "line 1: \\u must be followed"),
+    "binary": (["\0\1\2"], "is no .properties file"),
+    "huge": (["#" * MAX_PROPERTIES_BYTES, ""], "is no .properties file"),
+}
+"""Lines of a file that cannot be used, and a part of the sentence that says why."""
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_refusals(worker: Worker, case: str) -> None:
+    """One sentence that names the setting."""
+    lines, why = REFUSALS[case]
+    assert why in worker.refused(*lines)
+
+
+def test_a_dollar_is_just_text_without_providers(worker: Worker) -> None:
+    """Only where config providers are configured does `${…}` mean something."""
+    assert worker.read("group.id=${file:a:b}").settings.group_id == "${file:a:b}"
+
+
+@pytest.mark.parametrize("name", ["missing.properties", "."])
+def test_unreadable_files(tmp_path: Path, name: str) -> None:
+    """A file that is missing or is a directory is told by its path."""
+    with pytest.raises(SettingsError, match="cannot be read"):
+        read_worker_properties(tmp_path / name)
+
+
+def test_secrets_are_never_shown(worker: Worker) -> None:
+    """Neither by repr, nor by str or format, nor in an error about them."""
+    found = worker.read(
+        "security.protocol=SASL_SSL",
+        "sasl.mechanism=PLAIN",
+        f'sasl.jaas.config={JAAS} username="alice" password="hunter2";',
+        "ssl.keystore.key=hunter3",
+        "ssl.keystore.certificate.chain=hunter4",
+        "ssl.key.password=hunter5",
+    )
+    sasl = found.security.sasl
+    assert sasl is not None
+    for shown in (repr(found), str(found), f"{sasl.password}", f"{sasl.password!s:>20}"):
+        assert "hunter" not in shown
+    with pytest.raises(TypeError):
+        msgspec.json.encode(found)
+    assert sasl.password.reveal() == "hunter2"
+    broken = worker.refused(
+        "security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", "sasl.jaas.config=x password=hunter6;"
+    )
+    assert "hunter" not in broken
