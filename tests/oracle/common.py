@@ -9,7 +9,7 @@ What became of a record is taken from Kafka by this rule, which our fold adopts:
 * a store logged anything else at WARN or ERROR: the record is *ignored* (an offset with an odd key
   is kept under its raw bytes all the same, but never listed);
 * otherwise it is *accepted*, whether or not it changed anything. So is a record of which only one
-  field is complained about (`DEFECTS`).
+  field is complained about (`kafkas_answer.DEFECTS`).
 """
 
 import json

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.core.evolve import Kind
-from tests.oracle.common import Common, compact, each_in_order, in_order, rows_of
+from tests.oracle.common import Common, compact, each_in_order, rows_of
 from tests.oracle.kafka import Answer
 
 UNDECODABLE = "error: Failed to convert config data"
@@ -27,9 +27,7 @@ def of_kafka(answer: Answer) -> Common:
     common |= {f"status.{name}": rows_of(rows) for name, rows in (answer["status"] or {}).items()}
     common["offsets.data"] = sorted(answer["offsets"]["data"], key=str)
     partitions = answer["offsets"]["partitions"] or {}
-    common["offsets.partitions"] = rows_of(
-        {name: in_order(all_) for name, all_ in partitions.items()}
-    )
+    common["offsets.partitions"] = each_in_order(partitions)
     common["offsets.offsets"] = each_in_order(answer["offsets"].get("offsets") or {})
     return common
 
