@@ -61,8 +61,9 @@ def _sort(found: Differences) -> str | None:
 
 def explained(found: Disagreement) -> str:
     """The log beside both answers, for people."""
-    startup, entries = found.case.startup, found.case.entries
-    lines = [f"{found.release}: Kafka's classes and our fold disagree about this log"]
+    startup, entries, batch = found.case.startup, found.case.entries, found.case.batch
+    read = f", read in batches of {batch}" if batch else ""
+    lines = [f"{found.release}: Kafka's classes and our fold disagree about this log{read}"]
     lines += [_line(number, entry, startup) for number, entry in enumerate(entries)]
     for name, (kafka, ours) in found.differences.items():
         lines += [f"  {name}", f"    Kafka  {kafka!s:.{SHOWN}}", f"    fold   {ours!s:.{SHOWN}}"]

@@ -16,8 +16,10 @@ from itertools import islice, pairwise
 import msgspec
 import pytest
 
+from controlplane.core.entry import Entry
 from controlplane.core.evolve import Kind
 from controlplane.core.profiles import KIP, PROFILES, Profile
+from controlplane.scenario.parse import parse
 from tests.oracle.case import Case
 from tests.oracle.common import differences
 from tests.oracle.compare import Disagreement, disagreements, explained, scenario, shrunk
@@ -128,6 +130,30 @@ def test_logs_tell_neighbours_apart(older: Profile, newer: Profile) -> None:
     """Each step from profile to profile shows in the logs by which the newer one is judged."""
     drawn = islice(cases(f"{SEED}/{newer.release}"), LOGS)
     assert any(differences(of_fold(one, older), of_fold(one, newer)) for one in drawn)
+
+
+def test_disagreement_is_shown_and_kept_as_a_scenario() -> None:
+    """The log stands beside both answers, and as steps that the scenario language can read."""
+    entries = (
+        Entry("connect-configs", 0, 4, 0, b"connector-a", b"{}"),
+        Entry("connect-offsets", 0, 0, 0, b"\xff  k", None),
+    )
+    found = Disagreement("3.9.1", Case(entries, 1), {"record 0": ("ignored", "accepted")})
+    told = explained(found).splitlines()
+    assert told[1:] == [
+        "  record 0 (at start)  config@4  connector-a  {}",
+        r"  record 1 (live)  offsets@0  \xFF \x20k  ∅",
+        "  record 0",
+        "    Kafka  ignored",
+        "    fold   accepted",
+    ]
+    steps = parse(scenario(found), "suggested").steps
+    assert [step.text for step in steps[:3]] == [
+        "cluster w1@3.9.1",
+        "given config",
+        "given offsets",
+    ]
+    assert steps[2].body == (r"\xFF \x20k  ∅",)
 
 
 @pytest.mark.java
