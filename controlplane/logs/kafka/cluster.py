@@ -23,8 +23,8 @@ DEFAULT_PORT = 9092
 
 _CLOSED = "this reader is closed: open another"
 _UNKNOWN_TOPIC, _NO_LEADER = 3, 5
-_FAILURES = (KafkaError, OSError, TimeoutError, NotImplementedError, ValueError)
-"""What aiokafka raises where a connection, a log-in or an answer fails."""
+_FAILURES = (KafkaError, OSError, NotImplementedError, ValueError, TypeError, AssertionError)
+"""What aiokafka raises where a connection or a log-in fails, or an answer is none of Kafka's."""
 
 Address = tuple[str, int]
 

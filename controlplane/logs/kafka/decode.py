@@ -1,28 +1,51 @@
 """Record batches as a broker sends them, turned into columns."""
 
+import struct
+import zlib
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
 from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
-from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.record.default_records import DefaultRecordBatch
+from aiokafka.record.legacy_records import _LegacyRecordBatchPy
 from cramjam import CompressionError, DecompressionError
 
 from controlplane.core.entry import Batch, Headers
+from controlplane.logs.kafka import lenient
 from controlplane.logs.kafka.wire import Fetched, Partition
 from controlplane.logs.log import LogCorrupt
+
+FORMAT = 2
+"""Kafka's message format since 0.11; segments of older ones may still lie there."""
+
+_FRAME = struct.Struct(">qi")
+"""How every format begins: an offset, and the number of bytes that follow."""
+
+MAGIC_AT = 16
+HEADER_SIZE = 61
+"""Of a record batch of format 2; its records follow."""
+
+SMALLEST_FRAME = 26
+"""Bytes of a record of format 0 without key and value."""
+
+UNKNOWN_MS = -1
+"""Time of a record whose format (0) has none."""
 
 _DAMAGE = (
     CorruptRecordException,
     UnsupportedCodecError,
     CompressionError,
     DecompressionError,
-    ValueError,
-    OSError,  # gzip
-    EOFError,  # gzip
-    IndexError,
+    struct.error,
+    zlib.error,
     AssertionError,
+    EOFError,
+    LookupError,
+    OSError,
+    TypeError,
+    ValueError,
 )
 """What the iterator and the codecs raise about bytes that are no records."""
 
@@ -32,7 +55,9 @@ class Piece(NamedTuple):
 
     partition: Partition
     start: int
+    frames: Sequence[bytes]
     batches: Sequence[Any]
+    """The frames as aiokafka's iterators."""
     aborted: Sequence[tuple[int, int]]
 
     @property
@@ -47,14 +72,36 @@ def piece(fetched: Fetched, start: int) -> Piece:
     Raises:
         LogCorrupt: the framing is damaged.
     """
-    found = []
     try:
-        records = MemoryRecords(fetched.records)
-        while records.has_next():
-            found.append(records.next_batch())
+        frames = list(_frames(fetched.records))
+        batches = [_batch(frame) for frame in frames]
     except _DAMAGE as failure:
         raise _corrupt(fetched.partition, start, failure) from failure
-    return Piece(fetched.partition, start, found, fetched.aborted)
+    return Piece(fetched.partition, start, frames, batches, fetched.aborted)
+
+
+def _frames(records: bytes) -> Iterator[bytes]:
+    """Whole record batches, whatever their format; a broker may cut the last one."""
+    at = 0
+    while at + _FRAME.size <= len(records):
+        end = at + _FRAME.size + _FRAME.unpack_from(records, at)[1]
+        if end < at + SMALLEST_FRAME:
+            raise CorruptRecordException("too short")
+        if end > len(records):
+            return
+        yield records[at:end]
+        at = end
+
+
+def _batch(frame: bytes) -> Any:
+    """An iterator over a record batch."""
+    magic = frame[MAGIC_AT]
+    if magic == FORMAT and len(frame) >= HEADER_SIZE:
+        return DefaultRecordBatch(frame)
+    if magic < FORMAT:
+        # The compiled class for old formats believes any length that it reads.
+        return _LegacyRecordBatchPy(frame, magic)
+    raise CorruptRecordException(f"{len(frame)} bytes of format {magic}")
 
 
 def decode(taken: Piece, stop: int | None = None) -> Batch | None:
@@ -66,22 +113,28 @@ def decode(taken: Piece, stop: int | None = None) -> Batch | None:
         LogCorrupt: a checksum is wrong, or what it covers are no records.
     """
     columns, aborted = _Columns(), _Aborted(taken.aborted)
-    for batch in taken.batches:
+    for index, batch in enumerate(taken.batches):
         try:
-            _take(batch, columns, aborted)
+            _take(taken, index, columns, aborted)
         except _DAMAGE as failure:
             at = getattr(batch, "base_offset", taken.start)
             raise _corrupt(taken.partition, at, failure) from failure
     return columns.between(taken.partition, taken.start, stop)
 
 
-def _take(batch: Any, columns: "_Columns", aborted: "_Aborted") -> None:
+def _take(taken: Piece, index: int, columns: "_Columns", aborted: "_Aborted") -> None:
+    """Append one batch of a piece, or take note of the marker that it is."""
+    batch = taken.batches[index]
     if not batch.validate_crc():
         raise CorruptRecordException("wrong checksum")
     if batch.is_control_batch:
         aborted.end(batch)
-    else:
-        columns.add(batch, aborted=aborted.covers(batch))
+        return
+    is_aborted = aborted.covers(batch)
+    try:
+        columns.add(batch, aborted=is_aborted)
+    except UnicodeDecodeError:  # the name of a header
+        columns.add(lenient.rows(taken.frames[index]), aborted=is_aborted)
 
 
 class _Aborted:
@@ -121,9 +174,23 @@ class _Columns:
         self.headers: dict[int, Headers] = {}
         self.aborted: list[range] = []
 
-    def add(self, batch: Any, *, aborted: bool) -> None:
-        """Append the records of one batch. The one loop that runs for every record."""
+    def add(self, batch: Iterable[Any], *, aborted: bool) -> None:
+        """Append all records of one batch, or none if it raises."""
         first = len(self.offsets)
+        try:
+            self._add(batch)
+        except BaseException:
+            for column in (self.offsets, self.timestamps, self.keys, self.values):
+                del column[first:]
+            raise
+        if isinstance(batch, _LegacyRecordBatchPy):
+            told = self.timestamps[first:]
+            self.timestamps[first:] = [UNKNOWN_MS if ms is None else ms for ms in told]
+        if aborted:
+            self.aborted.append(range(first, len(self.offsets)))
+
+    def _add(self, batch: Iterable[Any]) -> None:
+        """The one loop that runs for every record."""
         offset, timestamp = self.offsets.append, self.timestamps.append
         key, value = self.keys.append, self.values.append
         for record in batch:
@@ -133,8 +200,6 @@ class _Columns:
             timestamp(record.timestamp)
             key(record.key)
             value(record.value)
-        if aborted:
-            self.aborted.append(range(first, len(self.offsets)))
 
     def between(self, partition: Partition, start: int, stop: int | None) -> Batch | None:
         """The rows from `start` to before `stop`: a batch comes whole, wherever we asked for."""

@@ -99,6 +99,12 @@ def _closed(broker: str, _: BaseException) -> LogError:
     )
 
 
+def _nonsense(broker: str, _: BaseException) -> LogError:
+    return LogUnavailable(
+        f"what answers at {broker} is no Kafka broker, or wants another security.protocol"
+    )
+
+
 def _too_old(broker: str, _: BaseException) -> LogError:
     return LogNotUsable(f"broker {broker} is too old, or too new, to be read: use Kafka 0.11 to 4")
 
@@ -131,5 +137,6 @@ _TROUBLES: tuple[
     (BrokerResponseError, _answered),
     ((IncompatibleBrokerVersion, NotImplementedError), _too_old),
     ((KafkaConnectionError, CorrelationIdError, ConnectionError), _closed),
+    ((ValueError, TypeError, AssertionError), _nonsense),
 )
 """First match wins. What is not listed is a broker that cannot be reached for another reason."""

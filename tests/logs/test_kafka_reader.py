@@ -1,0 +1,382 @@
+"""What the reader of a cluster does with bytes and sockets, without a broker."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
+from aiokafka.record.util import calc_crc32c
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.entry import Batch, Headers
+from controlplane.logs.kafka.cluster import addresses
+from controlplane.logs.kafka.decode import decode, piece
+from controlplane.logs.kafka.errors import RETRIABLE, topic_error
+from controlplane.logs.kafka.limits import Limits
+from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.retry import Retry
+from controlplane.logs.kafka.wire import Fetched
+from controlplane.logs.log import LogCorrupt, LogError, LogNotUsable, LogUnavailable
+
+AT = ("offsets", 3)
+NO_PRODUCER = -1
+COMMIT, ABORT = b"\0\0\0\1", b"\0\0\0\0"
+"""Keys of the control records that end a transaction: version, kind."""
+
+CRC_AT, ATTRIBUTES_AT = 17, 21
+CONTROL, APPEND_TIME = 0x20, 0x08
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+def batch(
+    base: int,
+    *values: bytes | None,
+    producer: int = NO_PRODUCER,
+    codec: int = 0,
+    headers: Headers = (),
+    attributes: int = 0,
+    key: bytes | None = b"k",
+) -> bytes:
+    """A record batch as a broker sends it; timestamps count from the base offset."""
+    builder = DefaultRecordBatchBuilder(2, codec, producer != NO_PRODUCER, producer, 0, 0, 1 << 20)
+    for number, value in enumerate(values):
+        builder.append(number, base + number, key, value, list(headers))
+    made = builder.build()
+    struct.pack_into(">q", made, 0, base)
+    made[ATTRIBUTES_AT + 1] |= attributes
+    return checked(made)
+
+
+def marker(base: int, producer: int, kind: bytes) -> bytes:
+    """The control batch that ends a transaction."""
+    return batch(base, b"\0" * 6, producer=producer, attributes=CONTROL, key=kind)
+
+
+def checked(made: bytearray) -> bytes:
+    """The same batch with a checksum that is right."""
+    struct.pack_into(">I", made, CRC_AT, calc_crc32c(bytes(made[ATTRIBUTES_AT:])))
+    return bytes(made)
+
+
+def read(
+    records: bytes,
+    start: int = 0,
+    stop: int | None = None,
+    aborted: tuple[tuple[int, int], ...] = (),
+) -> Batch | None:
+    """What a reader at `start` makes of these bytes; `aborted` as a broker lists it."""
+    return decode(piece(Fetched(AT, 0, 0, 0, list(aborted), records), start), stop)
+
+
+def places(found: Batch | None) -> list[tuple[int, bool]]:
+    """Offsets, and whether they are marked as aborted."""
+    return [(entry.offset, entry.aborted) for entry in found.entries()] if found else []
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+def test_columns(codec: int) -> None:
+    """Every field of every record of several batches, whatever the codec."""
+    headers: Headers = (("h", b"1"), ("h", None))
+    found = read(
+        batch(5, b"a", None, b"", codec=codec, headers=headers) + batch(90, b"z" * 999, codec=codec)
+    )
+    assert found == Batch(
+        *AT,
+        offsets=[5, 6, 7, 90],
+        timestamps=[5, 6, 7, 90],
+        keys=[b"k"] * 4,
+        values=[b"a", None, b"", b"z" * 999],
+        headers=dict.fromkeys(range(3), headers),
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "offsets"),
+    [
+        (0, None, [5, 6, 7, 9, 10]),
+        (6, None, [6, 7, 9, 10]),
+        (8, 10, [9]),
+        (7, 9, [7]),
+        (8, 9, []),
+        (11, None, []),
+    ],
+)
+def test_parts_of_batches(start: int, stop: int | None, offsets: list[int]) -> None:
+    """Batches come whole: what lies before the start or from the stop on is cut off."""
+    found = read(batch(5, b"a", b"b", b"c") + batch(9, b"d", b"e"), start, stop)
+    assert [at for at, _ in places(found)] == offsets
+
+
+def test_sparse_columns_are_cut_too() -> None:
+    """Headers and aborted marks stay with their records."""
+    records = batch(0, b"a", b"b", producer=7, headers=(("h", b""),)) + batch(2, b"c")
+    found = read(records, 1, aborted=((7, 0),))
+    assert found is not None
+    assert found.headers == {0: (("h", b""),)}
+    assert found.aborted == {0}
+
+
+def test_half_a_batch_at_the_end_is_left() -> None:
+    """A broker cuts an answer where it is full."""
+    whole = batch(0, b"a")
+    fetched = Fetched(AT, 0, 0, 0, [], whole + batch(1, b"b")[:-1])
+    taken = piece(fetched, 0)
+    assert taken.next_offset == 1
+    assert places(decode(taken)) == [(0, False)]
+
+
+def test_aborted_transactions() -> None:
+    """A producer's records are marked from the first offset listed up to its abort marker."""
+    records = b"".join(
+        (
+            batch(0, b"a", producer=1),
+            batch(1, b"b", producer=2),
+            batch(2, b"c"),
+            marker(3, 1, ABORT),
+            batch(4, b"d", producer=1),
+            batch(5, b"e", producer=2),
+            marker(6, 2, COMMIT),
+            marker(7, 1, ABORT),
+            batch(8, b"f", producer=1),
+            marker(9, 1, COMMIT),
+        )
+    )
+    found = read(records, aborted=((1, 4), (1, 0)))
+    assert [at for at, aborted in places(found) if aborted] == [0, 4]
+    assert [at for at, aborted in places(found) if not aborted] == [1, 2, 5, 8]
+
+
+def test_reading_begins_inside_of_an_aborted_transaction() -> None:
+    """Its first offset may lie before what is read."""
+    found = read(batch(5, b"a", producer=1) + marker(6, 1, ABORT), 5, aborted=((1, 2),))
+    assert places(found) == [(5, True)]
+
+
+def test_only_markers() -> None:
+    """There is nothing to hand over, but reading goes on behind them."""
+    fetched = Fetched(AT, 0, 0, 0, [(1, 0)], marker(3, 1, ABORT) + marker(4, 2, COMMIT))
+    taken = piece(fetched, 3)
+    assert taken.next_offset == 5
+    assert decode(taken) is None
+
+
+def test_emptied_batches() -> None:
+    """Compaction may leave the frame of a batch without records; its offsets are passed."""
+    emptied = bytearray(batch(4, b"gone", b"gone"))[:61]
+    struct.pack_into(">i", emptied, 8, len(emptied) - 12)
+    struct.pack_into(">i", emptied, 57, 0)
+    taken = piece(Fetched(AT, 0, 0, 0, [], checked(emptied)), 4)
+    assert taken.next_offset == 6
+    assert decode(taken) is None
+
+
+def test_time_of_the_broker() -> None:
+    """Where the broker stamps a batch, its time is that of every record in it."""
+    found = read(batch(5, b"a", b"b", attributes=APPEND_TIME))
+    assert found is not None
+    assert found.timestamps == [6, 6]
+
+
+@pytest.mark.parametrize(("magic", "timestamps"), [(0, [-1, -1]), (1, [100, 101])])
+def test_old_formats(magic: int, timestamps: list[int]) -> None:
+    """Segments written before 0.11 may still lie there; format 0 knows no time."""
+    builder = LegacyRecordBatchBuilder(magic, 0, 1 << 16)
+    for offset in (0, 1):
+        builder.append(offset, 100 + offset, b"k", b"v")
+    found = read(bytes(builder.build()))
+    assert found is not None
+    assert (found.offsets, found.values, found.timestamps) == ([0, 1], [b"v", b"v"], timestamps)
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+def test_header_names_that_are_no_text(codec: int) -> None:
+    """They are read as Java reads them; nothing else of the batch is lost."""
+    plain = batch(0, b"a", None, headers=(("AB", None), ("c", b"1")), codec=0)
+    broken = bytearray(plain.replace(b"AB", b"\xffB"))
+    if codec:
+        broken = _compressed(broken, codec)
+    found = read(batch(0, b"first") + checked(broken).replace(plain[:8], struct.pack(">q", 1), 1))
+    assert found is not None
+    assert found.values == [b"first", b"a", None]
+    assert found.timestamps == [0, 0, 1]
+    assert found.headers == dict.fromkeys((1, 2), (("\ufffdB", None), ("c", b"1")))
+
+
+def _compressed(made: bytearray, codec: int) -> bytearray:
+    """The same batch with its records compressed."""
+    from aiokafka import codec as codecs  # noqa: PLC0415 - hides the argument elsewhere
+
+    name = next(name for name, number in CODECS.items() if number == codec)
+    body = getattr(codecs, f"{name}_encode")(bytes(made[61:]))
+    made = made[:61] + bytearray(body)
+    made[ATTRIBUTES_AT + 1] |= codec
+    struct.pack_into(">i", made, 8, len(made) - 12)
+    return made
+
+
+DAMAGED = st.integers(min_value=16, max_value=len(batch(0, b"value", b"other")) - 1)
+"""Places behind the frame of a batch (offset, length, epoch of the leader)."""
+
+
+@given(at=DAMAGED, bit=st.integers(0, 7))
+def test_any_flipped_bit_is_noticed(at: int, bit: int) -> None:
+    """Framing is not checksummed; everything else is."""
+    damaged = bytearray(batch(0, b"value", b"other"))
+    damaged[at] ^= 1 << bit
+    with pytest.raises(LogCorrupt, match=r"topic offsets, partition 3: .*nothing behind it"):
+        read(bytes(damaged))
+
+
+@given(st.binary(max_size=200), st.sampled_from(sorted(CODECS.values())), st.integers(-2, 9))
+def test_any_bytes(body: bytes, codec: int, count: int) -> None:
+    """Records that are none, under a checksum that is right, are told as such."""
+    made = bytearray(batch(0, b"v"))[:61] + bytearray(body)
+    made[ATTRIBUTES_AT + 1] |= codec
+    struct.pack_into(">i", made, 8, len(made) - 12)
+    struct.pack_into(">i", made, 57, count)
+    with suppress(LogCorrupt):
+        found = read(checked(made))
+        assert found is None or len(found) <= count
+
+
+@given(st.integers(-20, 70), st.integers(-128, 127), st.binary(max_size=80))
+def test_any_frame(size: int, magic: int, rest: bytes) -> None:
+    """Frames of any length and format."""
+    with suppress(LogCorrupt):
+        read(struct.pack(">qiib", 0, size, 0, magic) + rest)
+
+
+@given(st.binary(max_size=300))
+def test_any_answer(records: bytes) -> None:
+    """Bytes that are no batches at all."""
+    with suppress(LogCorrupt):
+        read(records)
+
+
+def test_addresses() -> None:
+    """Several brokers, names and numbers, with the usual port where none is given."""
+    assert addresses("a:1, b ,[::1]:2,[fe80::1]") == (
+        ("a", 1),
+        ("b", 9092),
+        ("::1", 2),
+        ("fe80::1", 9092),
+    )
+
+
+@pytest.mark.parametrize("bootstrap", ["", " , ", "host:", "host:port", ":9092", "a:0", "a:65536"])
+async def test_no_addresses(bootstrap: str) -> None:
+    """What names no broker is told at once."""
+    with pytest.raises(LogNotUsable, match="give host:port"):
+        await KafkaReader.open(bootstrap)
+
+
+def test_every_code_is_a_sentence() -> None:
+    """Whatever a broker answers about a topic, a person can read it."""
+    for code in range(1, 130):
+        error = topic_error("configs", code)
+        assert str(error).startswith("topic configs ")
+        assert isinstance(error, LogUnavailable) == (code in RETRIABLE)
+
+
+QUICK = Limits(connect_timeout_ms=300, request_timeout_ms=300)
+
+
+async def test_a_name_that_does_not_resolve() -> None:
+    """The sentence is about the name."""
+    with pytest.raises(LogUnavailable, match="does not resolve"):
+        await KafkaReader.open("no-such-broker.invalid:9092", limits=QUICK)
+
+
+async def test_nobody_listens(unused_tcp_port: int) -> None:
+    """The sentence names the address."""
+    with pytest.raises(LogUnavailable, match=f"no broker listens at 127.0.0.1:{unused_tcp_port}"):
+        await KafkaReader.open(f"127.0.0.1:{unused_tcp_port}", limits=QUICK)
+
+
+Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def listening(behaviour: Behaviour) -> AsyncIterator[str]:
+    """Somebody who is no broker, at an address."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):  # who called has gone
+            await behaviour(reader, writer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        host, port = server.sockets[0].getsockname()
+        yield f"{host}:{port}"
+
+
+async def _silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()  # until who called has gone
+
+
+async def _goodbye(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(1)
+
+
+async def _web(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(1)
+    writer.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+    await writer.drain()
+
+
+def _answering(payload: bytes) -> Behaviour:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(struct.pack(">i", len(payload)) + payload)
+        await writer.drain()
+
+    return answer
+
+
+STRANGERS: dict[str, Behaviour] = {
+    "silence": _silence,
+    "goodbye": _goodbye,
+    "web": _web,
+    "empty": _answering(b""),
+    "another answer": _answering(b"\0\0\0\7" * 4),
+    "nonsense": _answering(b"\0\0\0\1" + b"\xff" * 40),
+    "cut": _answering(b"\0\0\0\1\0\0\0\0\0\7"),
+}
+
+
+@pytest.mark.parametrize("stranger", STRANGERS)
+async def test_no_broker_there(stranger: str) -> None:
+    """Whatever listens there: an error of ours, in time, with the address."""
+    async with listening(STRANGERS[stranger]) as address:
+        with pytest.raises(LogError, match=address):
+            await KafkaReader.open(address, limits=QUICK)
+
+
+PATIENT = Limits(retry_backoff_ms=1, retry_backoff_max_ms=2, refusal_patience_ms=0)
+
+
+async def test_what_is_tried_again() -> None:
+    """Outages as long as there is patience; refusals not at first; damage never."""
+    outage, refusal, damage = LogUnavailable("out"), LogNotUsable("no"), LogCorrupt("bad")
+    forever = Retry(PATIENT, None)
+    for _ in range(5):
+        await forever.after(outage, progress=0)
+    for failure in (refusal, damage):
+        with pytest.raises(type(failure)):
+            await forever.after(failure, progress=0)
+    with pytest.raises(LogUnavailable):
+        await Retry(PATIENT, 0).after(outage, progress=0)
+
+
+async def test_refusals_after_progress_are_doubted() -> None:
+    """Once all went well, a refusal is believed only after a while."""
+    doubting = Retry(Limits(retry_backoff_ms=1, refusal_patience_ms=60_000), None)
+    await doubting.after(LogNotUsable("no"), progress=1)
+    await doubting.after(LogNotUsable("no"), progress=1)
+    with pytest.raises(LogCorrupt):
+        await doubting.after(LogCorrupt("bad"), progress=2)
