@@ -11,7 +11,7 @@ reads them, and shown. A record flows through this package like this:
     scenario/   transcripts and stories that are documentation and test at once
     cli/        `controlplane import | inspect | verify | serve | scenario`
 
-A tour in ten lines::
+A tour::
 
     import asyncio
     from controlplane import MemoryLog, Profile, Record, load, views

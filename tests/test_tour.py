@@ -9,7 +9,7 @@ import controlplane
 
 def test_the_tour_runs() -> None:
     """What the docstring shows runs as it stands, and prints what it says."""
-    _, _, code = (controlplane.__doc__ or "").partition("ten lines::")
+    _, _, code = (controlplane.__doc__ or "").partition("A tour::")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(dedent(code), {})

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from controlplane.core import views
+from controlplane.core import javajson, views
 from controlplane.core.codec.offsets import frozen
 from controlplane.core.entry import Position
 from controlplane.core.records import Status
@@ -137,7 +137,7 @@ def _plain(status: Status) -> Mapping[str, Any]:
 def _about_offsets(state: ClusterState, name: str) -> _Facts:
     topic = views.offsets_topics(state, name)[0]
     for view in views.source_offsets(state, name):
-        item = msgspec.json.encode(view.partition, order="sorted").decode()
+        item = javajson.encode(dict(sorted(view.partition.items()))).decode("utf-8", "replace")
         place = _Place(name, Aspect.SOURCE_OFFSET, item)
         yield place, _Fact(view.offset, place, ((topic, view.raw), (topic, view.key)))
 

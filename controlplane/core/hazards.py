@@ -19,7 +19,7 @@ from controlplane.core.evolve import Fold, Kind, Outcome
 from controlplane.core.order import in_order
 from controlplane.core.profiles import PROFILES, Profile
 from controlplane.core.records import ConnectorStatus, Invalid, TaskStatus
-from controlplane.core.state import Topics
+from controlplane.core.state import Aspect, Topics
 
 
 class Danger(Enum):
@@ -94,8 +94,7 @@ def _exceptions(log: _Log) -> Iterator[Hazard]:
         try:
             views.task_ids(state, name)
         except views.ReadFailed as error:
-            key = f"commit-{name}".encode("utf-8", "surrogatepass")
-            place = state.causes[log.topics.config, key]
+            place = state.changed[name, Aspect.TASKS, ""]
             yield Hazard(Danger.READ_FAILS, place, f"impossible task count: {error}", name)
 
 
@@ -183,8 +182,11 @@ def _config_partitions(log: _Log) -> Iterator[Hazard]:
     """A config topic must have one partition."""
     strays = [one for one in log.visible(log.topics.config) if one.partition]
     if strays:
-        reason = "the config topic has several partitions; releases from 2.5.1 refuse to start"
-        yield Hazard(Danger.PARTITION_ORDER, strays[0].position, reason)
+        refused = log.profile.config_partition_required
+        danger = Danger.STOPS_WORKER if refused else Danger.PARTITION_ORDER
+        what = "a worker refuses to start on it" if refused else "their order is nobody's"
+        reason = f"the config topic has more than one partition: {what}"
+        yield Hazard(danger, strays[0].position, reason)
 
 
 def _unreachable(log: _Log) -> Iterator[Hazard]:

@@ -188,6 +188,11 @@ def decode_key(key: bytes) -> str:
         return _SURROGATE_BYTES.sub(_REPLACEMENT, key).decode("utf-8", "replace")
 
 
+def encode_key(text: str) -> bytes:
+    """String.getBytes(UTF_8): a surrogate without partner becomes a question mark."""
+    return text.encode("utf-8", "replace")
+
+
 def decode_base64(text: str) -> bytes | None:
     """`Base64.getDecoder().decode(text)`, or None where that throws.
 

@@ -77,6 +77,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     logger_levels: bool
     """Cluster logger levels are events."""
 
+    config_partition_required: bool
+    """A config topic of more than one partition keeps a worker from starting."""
+
     # --- calling the listener ---------------------------------------------------------------
     announces_unchanged_target: bool
     """The listener hears of every target-state record, also of one that changes nothing."""
@@ -217,6 +220,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("session_key_fields_required", "KIP-507", _within(("2.4.0", "3.3.0"))),
     Behaviour("restart_requests", "KIP-745", _from("3.0.0")),
     Behaviour("logger_levels", "KIP-976", _from("3.7.0")),
+    Behaviour("config_partition_required", "KafkaConfigBackingStore#start", _from("2.5.1")),
     Behaviour("announces_unchanged_target", "KAFKA-14814", _until("3.5.0")),
     Behaviour("announces_target_of_unknown", "KIP-980", _until("3.7.0")),
     Behaviour("announces_all_task_ids", "KafkaConfigBackingStore", _until("2.3.1")),
@@ -265,7 +269,7 @@ _LINES = (
 """Every release line with its patches, oldest first."""
 
 KIP = "kip"
-"""The name of our own profile: reads as the newest release, minus its defects (design §3)."""
+"""The name of our own profile: reads as the newest release, minus its defects."""
 
 
 def _releases() -> tuple[str, ...]:

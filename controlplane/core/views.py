@@ -20,7 +20,7 @@ from controlplane.core.codec.offsets import (
 )
 from controlplane.core.plugins import Plugins
 from controlplane.core.records import Invalid, Properties, SourcePartition, Status, Target
-from controlplane.core.state import ClusterState, OffsetState
+from controlplane.core.state import Aspect, ClusterState, OffsetState
 
 TASKS_MAX = 1_000_000
 """Tasks of one connector that are listed. A committed count is any int32 that somebody wrote; where
@@ -273,7 +273,6 @@ def _halves(state: ClusterState, name: str) -> Iterator[Half]:
 
 
 def _older_tasks(state: ClusterState, name: str) -> bool:
-    encoded = name.encode("utf-8", "surrogatepass")
-    config = state.causes.get((state.topics.config, b"connector-" + encoded))
-    commit = state.causes.get((state.topics.config, b"commit-" + encoded))
-    return config is not None and commit is not None and commit.offset < config.offset
+    config = state.changed.get((name, Aspect.CONFIG, ""))
+    tasks = state.changed.get((name, Aspect.TASKS, ""))
+    return config is not None and tasks is not None and tasks.offset < config.offset

@@ -278,3 +278,8 @@ def test_units_are_those_of_utf16(text: str) -> None:
     units = java.utf16_units(text)
     assert len(units) == len(text) + sum(char > "\uffff" for char in text)
     assert all(0 <= unit <= 0xFFFF for unit in units)
+
+
+def test_encode_key_is_get_bytes() -> None:
+    """A pair is one character, a surrogate without partner a question mark."""
+    assert java.encode_key("a\ud800b😀") == "a?b😀".encode()

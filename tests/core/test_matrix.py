@@ -286,6 +286,17 @@ FATES = [
         config(("logger-cluster-x", '{"level":"INFO"}')),
         {"0.9": "ignored", "3.7.0": "accepted"},
     ),
+    (
+        "offset of a null partition",
+        offsets(('["a",null]', "{}")),
+        {"0.9": "accepted", "3.5.0": "ignored", "3.6.2": "accepted", "3.7.0": "ignored"}
+        | {"3.7.1": "accepted"},
+    ),
+    (
+        "more than 1000 digits",
+        config(("connector-a", '{"properties":{"k":' + "1" * 1001 + "}}")),
+        {"0.9": "accepted", "3.7.0": "undecodable"},
+    ),
 ]
 
 PROFILE_NAMES = [profile.release for profile in PROFILES if profile.release != KIP]
@@ -366,6 +377,37 @@ def test_announced_target_states(release: str, calls: int) -> None:
 def test_announced_target_states_of_unknown_connectors(release: str, calls: int) -> None:
     """Up to 3.6 also of connectors that do not exist."""
     assert len(outcomes(config(TARGET), release, live=True)[0].calls) == calls
+
+
+EVENTS = {
+    "restart-connector-a": ('{"include-tasks":true}', "3.0.0"),
+    "logger-cluster-x": ('{"level":"INFO"}', "3.7.0"),
+}
+
+
+@pytest.mark.parametrize("release", PROFILE_NAMES)
+@pytest.mark.parametrize("key", EVENTS)
+def test_live_events(key: str, release: str) -> None:
+    """Restart requests and logger levels are told as news from their first release on."""
+    value, first = EVENTS[key]
+    calls = outcomes(config((key, value)), release, live=True)[0].calls
+    assert bool(calls) is (RELEASES.index(release) >= RELEASES.index(first))
+
+
+@pytest.mark.parametrize(
+    ("field", "first"),
+    [
+        ("writes_empty_commit", "0.10.0.0"),
+        ("writes_target_first", "3.7.0"),
+        ("target_state_v2", "3.5.0"),
+        ("status_version", "4.1.0"),
+    ],
+)
+@pytest.mark.parametrize("release", PROFILE_NAMES)
+def test_what_is_written(field: str, first: str, release: str) -> None:
+    """What shapes the records that a worker of a release writes."""
+    since = RELEASES.index(release) >= RELEASES.index(first)
+    assert getattr(Profile.of(release), field) is since
 
 
 @pytest.mark.parametrize(

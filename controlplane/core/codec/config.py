@@ -192,10 +192,14 @@ _KINDS: tuple[tuple[str, Callable[[Profile], bool], Decoder], ...] = (
 
 
 def encode_config(record: ConfigRecord, profile: Profile) -> tuple[bytes, bytes | None]:
-    """Key and value as a worker of this release writes them, to the byte."""
+    """Key and value as a worker of this release writes them, to the byte.
+
+    A kind that the release does not have is written as later ones do: who writes what is decided
+    elsewhere.
+    """
     key, content = _content(record, profile)
     value = None if content is None else javajson.encode(content)
-    return key.encode("utf-8", "surrogatepass"), value
+    return java.encode_key(key), value
 
 
 def _content(record: ConfigRecord, profile: Profile) -> tuple[str, dict[str, Any] | None]:

@@ -152,7 +152,7 @@ def encode_status(record: StatusRecord, profile: Profile) -> tuple[bytes, bytes 
             key = f"{_TOPIC}{topic}{_TOPIC_SEPARATOR}{name}"
             content = None if activity is None else {"topic": _activity_content(activity)}
     encoded = None if content is None else javajson.encode(content)
-    return key.encode("utf-8", "surrogatepass"), encoded
+    return java.encode_key(key), encoded
 
 
 def _status_content(status: Status | None, profile: Profile) -> dict[str, Any] | None:
