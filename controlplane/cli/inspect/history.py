@@ -1,6 +1,5 @@
 """`--history CONNECTOR`: every change of a connector, with its record, its time, and the diff."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -11,7 +10,8 @@ from controlplane.cli.inspect.shown import change, shown
 from controlplane.cli.printing import count, json_line, print_json, say, table
 from controlplane.cli.sources import Source
 from controlplane.core.codec.config import decode_config
-from controlplane.core.codec.offsets import decode_offset, decode_partition
+from controlplane.core.codec.offsets import decode_offset, decode_partition, frozen
+from controlplane.core.codec.status import decode_status
 from controlplane.core.diff import Aspect, diff
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import Fold, Kind
@@ -64,10 +64,11 @@ async def show(source: Source, profile: Profile, output: str, name: str) -> None
     Raises:
         Refused: no record concerns it.
     """
+    worker = Fold(profile, topics=source.topics, exactly_once=source.exactly_once)
     entries = [
         entry
         for entry in in_order(await source.entries())
-        if not (entry.aborted and source.exactly_once)
+        if not entry.aborted or worker.sees_aborted(entry.topic)
     ]
     concerned = list(concerning(entries, name, source.topics, profile))
     if not concerned:
@@ -91,36 +92,39 @@ async def show(source: Source, profile: Profile, output: str, name: str) -> None
 def concerning(
     entries: Iterable[Entry], name: str, topics: Topics, profile: Profile
 ) -> Iterator[Entry]:
-    """The records about one connector, by their keys, in the order given."""
-    raw = re.escape(name.encode("utf-8", "surrogatepass"))
-    patterns = {
-        topics.config: re.compile(_CONFIG_KEYS % {b"name": raw}, re.DOTALL),
-        topics.status: re.compile(_STATUS_KEYS % {b"name": raw}, re.DOTALL),
-        topics.commands: re.compile(rb"(?!)"),
-    }
-    owners: dict[bytes | None, bool] = {}
+    """The records about one connector, in the order given: as the worker reads their keys.
+
+    It reads more into keys than stands there: `task-c-+0--` is task 0 of `c`, and whatever eleven
+    characters come before the name in the key of an active topic, they are skipped.
+    """
+    readers = {topics.config: _config_owner, topics.status: _status_owner, topics.commands: _nobody}
+    owners: dict[tuple[str, bytes | None], str | None] = {}
     for entry in entries:
-        pattern = patterns.get(entry.topic)
-        if pattern is not None:
-            if entry.key is not None and pattern.fullmatch(entry.key):
-                yield entry
-        else:
-            if entry.key not in owners:
-                subject = decode_partition(entry.key, profile)
-                owners[entry.key] = (
-                    isinstance(subject, SourcePartition) and subject.connector == name
-                )
-            if owners[entry.key]:
-                yield entry
+        place = entry.topic, entry.key
+        if place not in owners:
+            owners[place] = readers.get(entry.topic, _offset_owner)(entry.key, profile)
+        if owners[place] == name:
+            yield entry
 
 
-_CONFIG_KEYS = (
-    rb"(connector|target-state|commit|tasks-fencing|restart-connector)-%(name)s"
-    rb"|task-%(name)s-\d+"
-)
-_STATUS_KEYS = (
-    rb"status-connector-%(name)s|status-task-%(name)s-\d+|status-topic-.*:connector-%(name)s"
-)
+ANY_CONFIG = b'{"properties":{},"tasks":0,"task-count":0,"state":"STARTED"}'
+"""A value that suits every key of the config topic: whose record it is does not depend on it."""
+
+
+def _config_owner(key: bytes | None, profile: Profile) -> str | None:
+    return getattr(decode_config(key, ANY_CONFIG, profile), "connector", None)
+
+
+def _status_owner(key: bytes | None, profile: Profile) -> str | None:
+    return getattr(decode_status(key, None, profile), "connector", None)
+
+
+def _offset_owner(key: bytes | None, profile: Profile) -> str | None:
+    return getattr(decode_partition(key, profile), "connector", None)
+
+
+def _nobody(_key: bytes | None, _profile: Profile) -> str | None:
+    return None
 
 
 # --- what they did --------------------------------------------------------------------------
@@ -168,7 +172,7 @@ class _Offsets:
         place = entry.topic, entry.key
         before, after = self._known.get(place), _decoded(entry.value, self._profile)
         self._known[place] = after
-        if before != after:
+        if frozen(before) != frozen(after):
             partition = self._partition(entry.key)
             yield Event(entry, Aspect.SOURCE_OFFSET, partition, before, after)
 

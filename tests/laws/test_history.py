@@ -1,0 +1,67 @@
+"""The history of a connector ends in what the fold says of it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.cli.inspect.history import concerning, events
+from controlplane.core.diff import Aspect, diff
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import fold
+from controlplane.core.order import in_order
+from controlplane.core.profiles import PROFILES, Profile
+from controlplane.core.state import Topics
+from tests.laws.entries import NAMES, logs, profiles
+
+TOPICS = Topics()
+Facts = dict[tuple[Aspect, str], Any]
+
+STATUS = b'{"state":"RUNNING","worker_id":"w","generation":1}'
+ACTIVE = b'{"topic":{"name":"t","connector":"c","task":0,"discoverTimestamp":1}}'
+ODD_KEYS = [
+    Entry("connect-configs", 0, 0, 1, b"connector-c", b'{"properties":{"a":"b"}}'),
+    Entry("connect-configs", 0, 1, 2, b"task-c-+0--", b'{"properties":{"t":"0"}}'),
+    Entry("connect-configs", 0, 2, 3, b"commit-c", b'{"tasks":1}'),
+    Entry("connect-status", 0, 0, 4, b"status-task-c-+0", STATUS),
+    Entry("connect-status", 0, 1, 5, b"status-topic-t:ZZZZZZZZZZc", ACTIVE),
+    Entry("connect-configs", 0, 3, 6, b"connector-\xff", b'{"properties":{"a":"b"}}'),
+]
+"""Keys that mean more than they say: edges 7 and 23, and bytes that are no UTF-8."""
+
+
+def told(log: list[Entry], name: str, profile: Profile) -> Facts:
+    """What is left of a connector when every event of its history has happened."""
+    facts: Facts = {}
+    for event in events(concerning(log, name, TOPICS, profile), name, profile, TOPICS):
+        if event.aspect not in (None, Aspect.SOURCE_OFFSET):
+            facts[event.aspect, event.item] = event.after
+    return {place: value for place, value in facts.items() if value not in (None, 0)}
+
+
+def known(log: list[Entry], name: str, profile: Profile) -> Facts:
+    """What a worker knows of it that has read the whole log."""
+    return {
+        (one.aspect, one.item): one.after
+        for one in diff(fold([], profile), fold(log, profile))
+        if one.connector == name and one.aspect is not Aspect.SOURCE_OFFSET
+    }
+
+
+@given(logs(), st.sampled_from(NAMES), profiles)
+def test_a_history_ends_in_the_fold(log: list[Entry], name: str, profile: Profile) -> None:
+    """Also in source offsets: nothing that another's record says has a part in them."""
+    log = in_order(log)
+    assert told(log, name, profile) == known(log, name, profile)
+    own = list(concerning(log, name, TOPICS, profile))
+    differing = {one.connector for one in diff(fold(own, profile), fold(log, profile))}
+    assert name not in differing
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.release)
+@pytest.mark.parametrize("name", ["c", "\ufffd"])
+def test_keys_that_mean_more_than_they_say(name: str, profile: Profile) -> None:
+    """A sign and trailing dashes in a task id, any separator, bytes that Java replaces."""
+    assert told(ODD_KEYS, name, profile) == known(ODD_KEYS, name, profile)
+    assert known(ODD_KEYS, name, profile)
