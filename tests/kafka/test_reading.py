@@ -11,8 +11,9 @@ from controlplane.core.entry import Entry
 from controlplane.logs.kafka.limits import Limits
 from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.logs.log import LogNotUsable
-from tests.kafka.real import Broker
-from tests.kafka.writing import admin, found, in_order, reading, settled, writer
+from tests.kafka.real import CLUSTER_ID, Broker
+from tests.kafka.writing import admin, found, in_order, reading, send_raw, settled, writer
+from tests.logs.test_kafka_reader import batch, checked
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
@@ -213,6 +214,23 @@ async def test_time_of_the_broker(broker: Broker, reader: KafkaReader, new_topic
         written = await out.put(topic, 0, b"k", b"v", timestamp=5)
     (entry,) = await found(reader, [topic])
     assert entry.timestamp == written.timestamp > 5
+
+
+async def test_header_names_that_are_no_text(
+    broker: Broker, reader: KafkaReader, new_topic: NewTopic
+) -> None:
+    """A broker takes any bytes for the name of a header; they end no reading."""
+    topic = await new_topic()
+    named = batch(0, b"a", b"b", headers=(("AB", b"1"),)).replace(b"AB", b"\xffB")
+    await send_raw(broker, topic, checked(bytearray(named)))
+    entries = await found(reader, [topic])
+    assert [entry.value for entry in entries] == [b"a", b"b"]
+    assert {entry.headers for entry in entries} == {(("\ufffdB", b"1"),)}
+
+
+async def test_the_id_of_the_cluster(reader: KafkaReader) -> None:
+    """It is the one with which the broker's storage was formatted."""
+    assert reader.cluster_id == CLUSTER_ID
 
 
 async def test_positions_that_cannot_be(reader: KafkaReader, topic: str) -> None:

@@ -182,6 +182,22 @@ async def test_a_topic_that_is_made_anew(broker: Broker, new_topic: NewTopic) ->
                 await tail.ended()
 
 
+async def test_a_longer_topic_of_the_same_name(broker: Broker, new_topic: NewTopic) -> None:
+    """Its records are not taken for the next ones, although it has some at these offsets."""
+    topic = await new_topic(1)
+    async with reading(broker.bootstrap, limits=IMPATIENT) as reader, writer(broker) as out:
+        first = await out.put(topic, 0, b"k", b"old")
+        async with following(reader, [topic], {topic: [0]}) as tail:
+            assert await tail.take(1) == [first]
+            await delete_topic(broker, topic)
+            await create_topic(broker, topic)
+            async with writer(broker) as other:
+                for number in range(3):
+                    await other.put(topic, 0, b"k", b"%d" % number)
+            with pytest.raises(LogNotUsable, match="made anew"):
+                await tail.ended()
+
+
 @pytest.mark.parametrize("release", RELEASES)
 async def test_a_broker_killed_and_restarted(release: str, tmp_path: Path) -> None:
     """The tail says why it waits, then goes on: nothing is lost, nothing comes twice."""

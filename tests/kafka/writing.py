@@ -7,13 +7,16 @@ from typing import Any
 
 import msgspec
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.client import AIOKafkaClient
+from aiokafka.protocol.produce import ProduceRequest
 
 from controlplane.core.entry import Entry, Headers
 from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.logs.log import Ends
 from tests.kafka.real import Broker
 
+PRODUCE_TIMEOUT_MS = 10_000
 RETRY_BACKOFF_MS = 10
 """A transactional producer waits so long for a predecessor's marker."""
 
@@ -41,12 +44,6 @@ async def delete_topic(broker: Broker, name: str) -> None:
     """Delete a topic."""
     async with admin(broker) as client:
         await client.delete_topics([name])
-
-
-async def add_partitions(broker: Broker, name: str, total: int) -> None:
-    """Let a topic have more partitions."""
-    async with admin(broker) as client:
-        await client.create_partitions({name: NewPartitions(total)})
 
 
 def _now_ms() -> int:
@@ -118,6 +115,19 @@ async def writer(
         yield Writer(producer)
     finally:
         await producer.stop()
+
+
+async def send_raw(broker: Broker, topic: str, batch: bytes) -> None:
+    """Write a record batch as it is to partition 0; no producer would have made it."""
+    client = AIOKafkaClient(bootstrap_servers=broker.bootstrap)
+    await client.bootstrap()
+    try:
+        request = ProduceRequest(None, -1, PRODUCE_TIMEOUT_MS, [(topic, [(0, batch)])])
+        answer = await client.send(client.get_random_node(), request)
+    finally:
+        await client.close()
+    ((_, ((_, code, *_),)),) = answer.topics
+    assert code == 0
 
 
 async def settled(broker: Broker, *transactional_ids: str) -> None:

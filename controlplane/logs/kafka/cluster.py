@@ -8,9 +8,9 @@ from typing import Any
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaError
 
-from controlplane.logs.kafka import wire
 from controlplane.logs.kafka.errors import connection_error, topic_error
 from controlplane.logs.kafka.limits import Limits
+from controlplane.logs.kafka.metadata import Layout, MetadataRequest, layout
 from controlplane.logs.kafka.tls import tls_context
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 from controlplane.security import KafkaSecurity
@@ -79,13 +79,13 @@ class Cluster:
         """The same cluster through other connections."""
         return Cluster(self._bootstrap, self._security, self._limits)
 
-    async def layout(self, topics: Iterable[str] | None) -> wire.Layout:
+    async def layout(self, topics: Iterable[str] | None) -> Layout:
         """Brokers, and leaders of these topics (None: of all topics)."""
-        found = wire.layout(await self.ask(wire.metadata_request(topics)))
+        found = layout(await self.ask(MetadataRequest(topics)))
         self._brokers = {**found.brokers}
         return found
 
-    async def leaders(self, topics: Iterable[str]) -> wire.Layout:
+    async def leaders(self, topics: Iterable[str]) -> Layout:
         """As `layout`, for topics that must all be there with a leader for each partition."""
         wanted = list(topics)
         found = await self.layout(wanted)

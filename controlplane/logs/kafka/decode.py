@@ -14,7 +14,8 @@ from cramjam import CompressionError, DecompressionError
 
 from controlplane.core.entry import Batch, Headers
 from controlplane.logs.kafka import lenient
-from controlplane.logs.kafka.wire import Fetched, Partition
+from controlplane.logs.kafka.metadata import Partition
+from controlplane.logs.kafka.wire import Fetched
 from controlplane.logs.log import LogCorrupt
 
 FORMAT = 2

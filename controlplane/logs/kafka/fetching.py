@@ -8,9 +8,10 @@ from controlplane.core.entry import Batch
 from controlplane.logs.kafka import wire
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.decode import Piece, decode, piece
-from controlplane.logs.kafka.errors import topic_error
+from controlplane.logs.kafka.errors import OFFSET_OUT_OF_RANGE, topic_error
 from controlplane.logs.kafka.limits import Limits
-from controlplane.logs.kafka.wire import Fetched, Isolation, Partition
+from controlplane.logs.kafka.metadata import Partition
+from controlplane.logs.kafka.wire import Fetched, Isolation
 from controlplane.logs.log import LogError, LogNotUsable
 
 
@@ -32,6 +33,7 @@ class Fetching:
     ) -> None:
         self.positions = dict(positions)
         self.answers = 0
+        self._ids: dict[str, bytes | None] = {}
         self.trouble: LogError | None = None
         self._stops = stops
         self._isolation: Isolation = isolation
@@ -65,8 +67,15 @@ class Fetching:
     async def _brokers(self, cluster: Cluster) -> dict[int, list[Partition]]:
         """The partitions of topics that are not read to their stops, by leader."""
         topics = {topic for topic, number in self.positions if self._unread((topic, number))}
-        led = (await cluster.leaders(topics)).led() if topics else {}
-        return {broker: [at for at in of if at in self.positions] for broker, of in led.items()}
+        if not topics:
+            return {}
+        layout = await cluster.leaders(topics)
+        for topic in topics:
+            # Offsets of another topic of the same name would look like ours, but are not.
+            if self._ids.setdefault(topic, layout.ids.get(topic)) != layout.ids.get(topic):
+                raise topic_error(topic, OFFSET_OUT_OF_RANGE)
+        led = layout.led().items()
+        return {broker: [at for at in of if at in self.positions] for broker, of in led}
 
     def _request(self, led: list[Partition]) -> Any:
         """The next request to a leader; None if there is nothing left to ask it for."""

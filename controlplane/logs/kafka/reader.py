@@ -11,8 +11,9 @@ from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.errors import OFFSET_OUT_OF_RANGE, NoLeader, topic_error
 from controlplane.logs.kafka.fetching import Fetching
 from controlplane.logs.kafka.limits import Limits
+from controlplane.logs.kafka.metadata import Partition
 from controlplane.logs.kafka.retry import Retry
-from controlplane.logs.kafka.wire import Isolation, Partition
+from controlplane.logs.kafka.wire import Isolation
 from controlplane.logs.log import Ends, LogError, LogNotUsable
 from controlplane.security import KafkaSecurity
 
@@ -34,8 +35,11 @@ class KafkaReader:
     Offsets of `starts` are where the log begins; compaction may have taken records behind it.
     """
 
-    def __init__(self, cluster: Cluster, isolation: Isolation, limits: Limits) -> None:
+    def __init__(
+        self, cluster: Cluster, isolation: Isolation, limits: Limits, cluster_id: str | None
+    ) -> None:
         """Use `open`, which also looks whether somebody is there."""
+        self.cluster_id = cluster_id
         self._cluster = cluster
         self._isolation: Isolation = isolation
         self._limits = limits
@@ -60,11 +64,11 @@ class KafkaReader:
         limits = limits or Limits()
         cluster = Cluster(addresses(bootstrap), security or KafkaSecurity(), limits)
         try:
-            await cluster.layout([])
+            layout = await cluster.layout([])
         except LogError:
             await cluster.close()
             raise
-        return cls(cluster, isolation, limits)
+        return cls(cluster, isolation, limits, layout.cluster_id)
 
     @property
     def interruption(self) -> LogError | None:

@@ -8,18 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import aiokafka.protocol.fetch as _fetch
-from aiokafka.errors import IncompatibleBrokerVersion
 from aiokafka.protocol.admin import DescribeConfigsRequest
-from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
 
 from controlplane.logs.kafka.limits import Limits
+from controlplane.logs.kafka.metadata import Partition
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 """Kafka's `isolation.level`; see `KafkaReader` for what each means here."""
-
-Partition = tuple[str, int]
-"""A topic and the number of a partition of it."""
 
 EARLIEST, LATEST = -2, -1
 """Timestamps by which ListOffsets means the first record and the end."""
@@ -27,51 +23,6 @@ EARLIEST, LATEST = -2, -1
 _ISOLATION = {"read_uncommitted": 0, "read_committed": 1}
 _NO_REPLICA = -1
 _TOPIC = 2
-
-
-class Layout(NamedTuple):
-    """What the cluster says about itself: where brokers are, and who leads which partition."""
-
-    brokers: Mapping[int, tuple[str, int]]
-    leaders: Mapping[str, Mapping[int, int]]
-    """By topic, by partition: a broker's id, -1 if there is no leader now. Topics that a broker
-    keeps for itself are left out."""
-    errors: Mapping[str, int]
-    """Error codes of topics that cannot be described."""
-
-    def led(self) -> dict[int, list[Partition]]:
-        """Partitions by the broker that leads them."""
-        brokers: dict[int, list[Partition]] = {}
-        for topic, leaders in self.leaders.items():
-            for number, leader in leaders.items():
-                brokers.setdefault(leader, []).append((topic, number))
-        return brokers
-
-
-class _MetadataRequest(MetadataRequest):  # type: ignore[misc]  # aiokafka has no types
-    """A request that makes no topic, which brokers before 0.11 cannot be told."""
-
-    def build(self, request_struct_class: Any) -> Any:
-        if request_struct_class.API_VERSION < 4:
-            raise IncompatibleBrokerVersion("creates topics by being asked for them")
-        return request_struct_class(self._topics, False)
-
-
-def metadata_request(topics: Iterable[str] | None) -> MetadataRequest:
-    """Asks for brokers and leaders of these topics (None: of all)."""
-    return _MetadataRequest(None if topics is None else sorted(topics))
-
-
-def layout(response: Any) -> Layout:
-    """A metadata answer as a `Layout`."""
-    leaders: dict[str, dict[int, int]] = {}
-    errors: dict[str, int] = {}
-    for code, topic, internal, partitions in response.topics:
-        if code:
-            errors[topic] = code
-        elif not internal:
-            leaders[topic] = {number: leader for _, number, leader, *_ in partitions}
-    return Layout({id_: (host, port) for id_, host, port, _ in response.brokers}, leaders, errors)
 
 
 def _by_topic(values: Mapping[Partition, Any]) -> list[tuple[str, list[tuple[Any, ...]]]]:

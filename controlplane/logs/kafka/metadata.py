@@ -1,0 +1,162 @@
+"""Metadata as brokers give it: where they are, who leads what, which topic is which.
+
+aiokafka speaks versions up to 5. Since version 10 (Kafka 2.8, KIP-516) a topic has an id, by which
+a topic that was deleted and made anew is told from the first one; so that version is written here.
+No version asks a broker to create a topic.
+"""
+
+from collections.abc import Iterable, Mapping
+from io import BytesIO
+from typing import Any, NamedTuple
+
+from aiokafka.protocol.abstract import AbstractType
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.metadata import MetadataRequest_v4, MetadataRequest_v5
+from aiokafka.protocol.types import (
+    Boolean,
+    CompactArray,
+    CompactString,
+    Int16,
+    Int32,
+    Schema,
+    TaggedFields,
+)
+
+Partition = tuple[str, int]
+"""A topic and the number of a partition of it."""
+
+_METADATA = 3
+_ID_SIZE = 16
+_NO_ID = bytes(_ID_SIZE)
+
+
+class Layout(NamedTuple):
+    """What the cluster says about itself."""
+
+    cluster_id: str | None
+    brokers: Mapping[int, tuple[str, int]]
+    leaders: Mapping[str, Mapping[int, int]]
+    """By topic, by partition: a broker's id, -1 if there is no leader now. Topics that a broker
+    keeps for itself are left out."""
+    ids: Mapping[str, bytes]
+    """By topic, where brokers know ids."""
+    errors: Mapping[str, int]
+    """Error codes of topics that cannot be described."""
+
+    def led(self) -> dict[int, list[Partition]]:
+        """Partitions by the broker that leads them."""
+        brokers: dict[int, list[Partition]] = {}
+        for topic, leaders in self.leaders.items():
+            for number, leader in leaders.items():
+                brokers.setdefault(leader, []).append((topic, number))
+        return brokers
+
+
+class _Id(AbstractType):  # type: ignore[misc]  # aiokafka has no types
+    """The id of a topic: 16 bytes."""
+
+    @classmethod
+    def encode(cls, value: bytes) -> bytes:
+        return value
+
+    @classmethod
+    def decode(cls, octets: BytesIO) -> bytes:
+        return octets.read(_ID_SIZE)
+
+
+def _compact(*fields: tuple[str, Any]) -> CompactArray:
+    return CompactArray(*fields, ("tags", TaggedFields))
+
+
+class _MetadataResponse10(Response):  # type: ignore[misc]
+    API_KEY = _METADATA
+    API_VERSION = 10
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "brokers",
+            _compact(
+                ("node_id", Int32),
+                ("host", CompactString("utf-8")),
+                ("port", Int32),
+                ("rack", CompactString("utf-8")),
+            ),
+        ),
+        ("cluster_id", CompactString("utf-8")),
+        ("controller_id", Int32),
+        (
+            "topics",
+            _compact(
+                ("error_code", Int16),
+                ("name", CompactString("utf-8")),
+                ("topic_id", _Id),
+                ("is_internal", Boolean),
+                (
+                    "partitions",
+                    _compact(
+                        ("error_code", Int16),
+                        ("partition", Int32),
+                        ("leader", Int32),
+                        ("leader_epoch", Int32),
+                        ("replicas", CompactArray(Int32)),
+                        ("isr", CompactArray(Int32)),
+                        ("offline", CompactArray(Int32)),
+                    ),
+                ),
+                ("operations", Int32),
+            ),
+        ),
+        ("operations", Int32),
+        ("tags", TaggedFields),
+    )
+
+
+class _MetadataRequest10(RequestStruct):  # type: ignore[misc]
+    API_KEY = _METADATA
+    API_VERSION = 10
+    FLEXIBLE_VERSION = True
+    RESPONSE_TYPE = _MetadataResponse10
+    SCHEMA = Schema(
+        ("topics", _compact(("topic_id", _Id), ("name", CompactString("utf-8")))),
+        ("create", Boolean),
+        ("cluster_operations", Boolean),
+        ("topic_operations", Boolean),
+        ("tags", TaggedFields),
+    )
+
+
+class MetadataRequest(
+    Request[MetadataRequest_v4 | MetadataRequest_v5 | _MetadataRequest10]  # type: ignore[misc]
+):
+    """Asks for brokers, and for these topics (None: for all). Kafka before 0.11 has no such."""
+
+    API_KEY = _METADATA
+
+    def __init__(self, topics: Iterable[str] | None) -> None:
+        self._topics = None if topics is None else sorted(topics)
+
+    def build(self, request_struct_class: Any) -> Any:
+        """The request in the version that the broker and we share."""
+        topics = self._topics
+        if request_struct_class is not _MetadataRequest10:
+            return request_struct_class(topics, False)
+        tags: dict[int, bytes] = {}
+        named = None if topics is None else [(_NO_ID, topic, tags) for topic in topics]
+        return _MetadataRequest10(named, False, False, False, tags)
+
+
+def layout(response: Any) -> Layout:
+    """A metadata answer of any version as a `Layout`."""
+    leaders: dict[str, dict[int, int]] = {}
+    ids: dict[str, bytes] = {}
+    errors: dict[str, int] = {}
+    for code, topic, *fields in response.topics:
+        if response.API_VERSION == _MetadataResponse10.API_VERSION:
+            ids[topic] = fields.pop(0)
+        internal, partitions = fields[:2]
+        if code:
+            errors[topic] = code
+        elif not internal:
+            leaders[topic] = {number: leader for _, number, leader, *_ in partitions}
+    brokers = {broker: (host, port) for broker, host, port, *_ in response.brokers}
+    return Layout(response.cluster_id, brokers, leaders, ids, errors)
