@@ -1,12 +1,14 @@
 """Secrets are hidden from people by one rule, applied wherever something is made for people.
 
-A value is hidden where its key looks like a secret's (`SECRET_KEYS`), and a password inside of a
-URL or of a `password=…` wherever it stands. References to config providers (`${file:/x:key}`)
-stay visible: they name a secret and are none. REST answers as Connect does and is not redacted.
+A value is hidden where its key looks like a secret's (`SECRET_KEYS`), and wherever it stands in a
+text: assigned to such a name (`password=…`, `X-Api-Key: …`), in the user part of a URL, behind
+`Bearer` or `Basic`, between the lines of a private key. References to config providers
+(`${file:/x:key}`) stay visible: they name a secret and are none. REST answers as Connect does and
+is not redacted.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 HIDDEN = "[hidden]"
@@ -15,24 +17,36 @@ SECRET_KEYS = (
     r"passw(or)?d",
     r"passphrase",
     r"pwd",
+    r"(?<![a-z0-9])pass(?![a-z0-9])",
+    r"(?-i:(?<=[a-z0-9])Pass(?![a-z]))",
     r"secret",
     r"token",
     r"credential",
     r"jaas",
     r"(api|access|account|private|signing|encryption|master|license|shared)[._-]?key",
     r"keystore\.key",
+    r"(ssl|tls)[._-]key([._-]pem)?(?![\w.-])",
     r"auth\.user\.info",
     r"authorization",
 )
 """Any part of a config key, whatever its case. Rather one too many: a leak cannot be undone."""
 
-_SECRET = re.compile("|".join(SECRET_KEYS), re.IGNORECASE)
+_ANY_KEY = "|".join(SECRET_KEYS)
+_SECRET = re.compile(_ANY_KEY, re.IGNORECASE)
 _REFERENCE = re.compile(r"(\$\{[^{}]*:[^{}]*\})")
-_USER_INFO = re.compile(r"(?<=://)([^/?#:@\s]*):[^/?#@\s]+@")
+_USER_INFO = re.compile(r"""(?<=://)([^/?#:@\s"']*):[^/?#\s"']+@""")
+_SCHEMES = r"(?:Bearer|Basic|Digest|ApiKey|Token)"
+_AUTHORIZED = re.compile(rf"\b({_SCHEMES}\s+)[\w.~+/=-]+", re.IGNORECASE)
+_PRIVATE_KEY = re.compile(
+    r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----).*?(-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)",
+    re.DOTALL,
+)
+# A word is taken whole, or not at all: no text makes this go back and forth.
 _ASSIGNED = re.compile(
-    r"""(?P<name>["']?[\w.-]*(?:passw(?:or)?d|secret|token)[\w.-]*["']?\s*[=:]\s*)"""
-    r"""(?P<value>"(?:\\.|[^"\\])*"?|'[^']*'?|[^\s&;,"']+)""",
-    re.IGNORECASE,
+    rf"""(?P<name>(?<![\w.-])(?=[\w.-]*?(?:{_ANY_KEY}))[\w.-]++\\?["']?\s*+[=:]\s*+)"""
+    rf"""(?P<value>\\"(?:[^"\\]|\\[^"])*+(?:\\")?|"(?:\\.|[^"\\])*+"?|'[^']*+'?"""
+    rf"""|(?:{_SCHEMES}\s+)?[^\s&;,"']+)""",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
@@ -47,19 +61,46 @@ def redacted(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def redacted_value(key: str, value: Any) -> Any:
-    """The value of one config key as people may see it; what is empty or None stays."""
-    if isinstance(value, Mapping):
-        return redacted(value)
-    if isinstance(value, list | tuple):
-        return [redacted_value(key, element) for element in value]
-    if is_secret(key):
+    """The value of one config key as people may see it; what is empty or None stays.
+
+    Whatever is beneath a secret's key is hidden, too. Values may be nested as deeply as Connect
+    reads them, which is more deeply than Python calls.
+    """
+    done: list[Any] = [None]
+    waiting: list[_Waiting] = [(done, 0, value, is_secret(key))]
+    while waiting:
+        into, place, item, secret = waiting.pop()
+        if isinstance(item, Mapping):
+            into[place] = dict.fromkeys(item)
+            waiting += _members(into[place], item, secret=secret)
+        elif isinstance(item, list | tuple):
+            into[place] = [None] * len(item)
+            waiting += [(into[place], index, one, secret) for index, one in enumerate(item)]
+        else:
+            into[place] = _leaf(item, secret=secret)
+    return done[0]
+
+
+_Waiting = tuple[Any, Any, Any, bool]
+"""A value that is still to be looked at: the container and the place where it goes, the value, and
+whether all of it is secret."""
+
+
+def _members(into: Any, item: Mapping[str, Any], *, secret: bool) -> Iterator[_Waiting]:
+    for name, member in item.items():
+        yield into, name, member, secret or is_secret(name)
+
+
+def _leaf(value: Any, *, secret: bool) -> Any:
+    if secret:
         return _hidden(value)
     return redacted_text(value) if isinstance(value, str) else value
 
 
 def redacted_text(text: str) -> str:
-    """A text without the passwords of the URLs and assignments in it."""
-    return _ASSIGNED.sub(_unassigned, _USER_INFO.sub(rf"\1:{HIDDEN}@", text))
+    """A text without the secrets in it."""
+    text = _USER_INFO.sub(rf"\1:{HIDDEN}@", _PRIVATE_KEY.sub(rf"\1{HIDDEN}\2", text))
+    return _ASSIGNED.sub(_unassigned, _AUTHORIZED.sub(rf"\1{HIDDEN}", text))
 
 
 def _unassigned(found: re.Match[str]) -> str:

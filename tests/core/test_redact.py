@@ -26,6 +26,13 @@ SECRET = (
     "private_key",
     "passphrase",
     "header.Authorization",
+    "ssl.key",
+    "ssl.key.pem",
+    "tls_key",
+    "pass",
+    "db.pass",
+    "userPass",
+    "passwd",
 )
 PLAIN = (
     "name",
@@ -37,6 +44,9 @@ PLAIN = (
     "ssl.keystore.location",
     "connection.user",
     "transforms.mask.type",
+    "ssl.key.converter",
+    "bypass.cache",
+    "compass",
 )
 
 
@@ -81,6 +91,18 @@ def test_references_stay_visible(value: str, shown: str) -> None:
         ),
         ("jdbc:x://h;password=s3cret;encrypt=true", "jdbc:x://h;password=[hidden];encrypt=true"),
         ('{"nested.password":"s3cret","rows":1}', '{"nested.password":[hidden],"rows":1}'),
+        ('{\\"my.password\\":\\"s3 cret\\",\\"a\\":1}', '{\\"my.password\\":[hidden],\\"a\\":1}'),
+        ("amqp://me:s3c@ret@host/x", "amqp://me:[hidden]@host/x"),
+        ("X-Api-Key: s3cret", "X-Api-Key: [hidden]"),
+        ("Accept: a/b, Authorization: Bearer s3c.r-et", "Accept: a/b, Authorization: [hidden]"),
+        ("sent 'Bearer s3c.r-et=='", "sent 'Bearer [hidden]'"),
+        ("Basic czNjcmV0", "Basic [hidden]"),
+        ("login failed password=s3cret", "login failed password=[hidden]"),
+        ("AccountName=a;AccountKey=s3cret==;x=1", "AccountName=a;AccountKey=[hidden];x=1"),
+        (
+            "-----BEGIN PRIVATE KEY-----\ns3cret\n-----END PRIVATE KEY-----",
+            "-----BEGIN PRIVATE KEY-----[hidden]-----END PRIVATE KEY-----",
+        ),
         ("no secret at all: a=b", "no secret at all: a=b"),
         ("http://host:8083/path?x=1", "http://host:8083/path?x=1"),
     ],
@@ -93,11 +115,39 @@ def test_passwords_inside_of_values_are_hidden(text: str, shown: str) -> None:
 
 def test_nested_values_are_looked_into() -> None:
     """Maps in maps, lists, and lists under a secret's name."""
-    config: dict[str, Any] = {"a": {"password": "x", "b": [{"token": "y"}]}, "secrets": ["u", 1]}
+    config: dict[str, Any] = {
+        "a": {"password": "x", "b": [{"token": "y"}]},
+        "secrets": ["u", 1],
+        "credentials": {"user": "v", "others": [{"z": "w"}]},
+    }
     assert redacted(config) == {
         "a": {"password": HIDDEN, "b": [{"token": HIDDEN}]},
         "secrets": [HIDDEN, HIDDEN],
+        "credentials": {"user": HIDDEN, "others": [{"z": HIDDEN}]},
     }
+
+
+DEPTH = 100_000
+"""Far more than Python may call itself."""
+
+
+def test_deep_values_are_looked_into() -> None:
+    """Connect reads values that are nested as deeply as its stack holds."""
+    deep: Any = {"password": "s3cret"}
+    for _ in range(DEPTH):
+        deep = [deep]
+    found = redacted({"a": deep})["a"]
+    for _ in range(DEPTH):
+        (found,) = found
+    assert found == {"password": HIDDEN}
+
+
+@pytest.mark.parametrize("word", ["a", "token", "pass", "token=", '\\"', " ", "://a:", "Basic "])
+def test_no_text_takes_long(word: str) -> None:
+    """A record's value is as long as Kafka takes it: what grows with its square never ends."""
+    text = word * (200_000 // len(word))
+    assert redacted_text(redacted_text(text)) == redacted_text(text)
+    assert redacted_text(f"password{text}") is not None
 
 
 JSON = st.recursive(
