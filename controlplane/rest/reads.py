@@ -177,7 +177,8 @@ def _show_report(report: Status, profile: Profile) -> dict[str, Any]:
 def _task_status(reading: Reading, name: str, task: str) -> Any:
     number = java.parse_int(task)
     if number is None:
-        raise NoSuchPath
+        # The route has matched, so this one does carry a content type.
+        raise NotFound("HTTP 404 Not Found")
     found = views.task_status(reading.state, name, number)
     if found is None:
         raise NotFound(f"No status found for task {name}-{number}")
