@@ -27,7 +27,7 @@ def place(position: Position, topics: Topics) -> str:
 
 def record(entry: Entry, topics: Topics) -> str:
     """A record on one line: position, key, value."""
-    return f"{place(entry.position, topics)}  {_bytes(entry.key)}  {value(entry)}"
+    return f"{place(entry.position, topics)}  {key(entry)}  {value(entry)}"
 
 
 def value(entry: Entry, characters: int = VALUE_CHARACTERS) -> str:
@@ -44,12 +44,8 @@ def value(entry: Entry, characters: int = VALUE_CHARACTERS) -> str:
 
 
 def key(entry: Entry) -> str:
-    """A record's key for people."""
-    return _bytes(entry.key)
-
-
-def _bytes(raw: bytes | None) -> str:
-    return "(no key)" if raw is None else short(_text(raw))
+    """A record's key for people; a source partition may hold secrets, too."""
+    return "(no key)" if entry.key is None else short(redacted_text(_text(entry.key)))
 
 
 def _text(raw: bytes) -> str:

@@ -7,13 +7,29 @@ from hypothesis import strategies as st
 from controlplane.core.entry import Entry
 from controlplane.core.profiles import PROFILES
 
-NAMES = ("a", "b", "a-1", "")
+NAMES = ("a", "b", "a-1", "", "\ufffd")
 TOPICS = ("connect-configs", "connect-offsets", "connect-status", "connect-commands", "own")
 
 profiles = st.sampled_from(PROFILES)
 
+LEVELS = 900
+"""So deeply nested is legal in every release, and more deeply than Python calls itself."""
+
+ACTIVE = b'{"topic":{"name":"t","connector":"a","task":0,"discoverTimestamp":1}}'
+
+
+def deep(levels: int) -> bytes:
+    """Lists in lists."""
+    return b"[" * levels + b"]" * levels
+
+
+def _raw(key: str) -> bytes:
+    """A key; the name that Java makes of bytes that are no UTF-8 is written as such bytes."""
+    return key.encode().replace("\ufffd".encode(), b"\xff")
+
+
 _CONFIG_KEYS = [
-    key
+    _raw(key)
     for name in NAMES
     for key in (
         f"connector-{name}",
@@ -24,7 +40,7 @@ _CONFIG_KEYS = [
         f"tasks-fencing-{name}",
         f"restart-connector-{name}",
     )
-] + ["session-key", "logger-cluster-x", "task-x", "junk"]
+] + [b"session-key", b"logger-cluster-x", b"task-x", b"task-a-+0--", b"junk"]
 _CONFIG_VALUES: list[bytes | None] = [
     None,
     b"",
@@ -49,26 +65,44 @@ _CONFIG_VALUES: list[bytes | None] = [
     b'{"key":"*","algorithm":"a","creation-timestamp":1}',
     b'{"include-tasks":true}',
     b'{"level":"INFO"}',
+    b'{"properties":{"k":"\\ud800","\\udfff":%b,"connector.class":%b}}'
+    % (deep(LEVELS), deep(LEVELS)),
+    b'{"state":%b}' % deep(LEVELS),
 ]
 _STATUS_KEYS = [
-    key
+    _raw(key)
     for name in NAMES
     for key in (f"status-connector-{name}", f"status-task-{name}-0", f"status-task-{name}-1")
-] + ["status-topic-t:connector-a", "status-topic-t", "junk"]
+] + [
+    b"status-topic-t:connector-a",
+    b"status-topic-\xff:ZZZZZZZZZZa",
+    b"status-topic-t",
+    b"status-task-a-+0",
+    b"junk",
+]
 _STATUS_VALUES: list[bytes | None] = [None, b"", b"null", b"{}"] + [
     json.dumps({"state": state, "worker_id": "w", "generation": generation}).encode()
     for state in ("UNASSIGNED", "RUNNING", "STOPPED", "RESTARTING", "FUTURE")
     for generation in (1, 2)
 ]
-_STATUS_VALUES.append(
-    b'{"topic":{"name":"t","connector":"a","task":0,"discoverTimestamp":1}}',
-)
+_STATUS_VALUES += [
+    ACTIVE,
+    b'{"state":"FAILED","trace":"\\ud800","worker_id":"\\udfff","generation":1}',
+    b'{"state":%b,"worker_id":"w","generation":1}' % deep(LEVELS),
+]
 _OFFSET_KEYS = [
     f'["{name}",{partition}]'.encode()
     for name in NAMES[:2]
     for partition in ('{"p":1}', '{"p":1 }', '{"q":2,"p":1}', '{"p":1,"q":2}', "null")
-] + [b"{", b"junk"]
+] + [
+    b'["a",{"p":"\\ud800"}]',
+    b'["a",{"\\udfff":%b}]' % deep(LEVELS),
+    b'["\xff",{"p":1}]',
+    b"{",
+    b"junk",
+]
 _OFFSET_VALUES: list[bytes | None] = [None, None, b"", b"null", b'{"o":1}', b'{"o":2}', b"{"]
+_OFFSET_VALUES += [b'{"o":"\\ud800"}', b'{"o":%b}' % deep(LEVELS)]
 
 _bytes = st.one_of(st.none(), st.binary(max_size=20))
 
@@ -76,9 +110,8 @@ _bytes = st.one_of(st.none(), st.binary(max_size=20))
 Pair = tuple[bytes | None, bytes | None]
 
 
-def _pairs(keys: list[str] | list[bytes], values: list[bytes | None]) -> st.SearchStrategy[Pair]:
-    raw = [key.encode() if isinstance(key, str) else key for key in keys]
-    good = st.tuples(st.sampled_from(raw), st.sampled_from(values))
+def _pairs(keys: list[bytes], values: list[bytes | None]) -> st.SearchStrategy[Pair]:
+    good = st.tuples(st.sampled_from(keys), st.sampled_from(values))
     return st.one_of(good, good, good, good, st.tuples(_bytes, _bytes))
 
 

@@ -8,7 +8,7 @@ import msgspec
 from controlplane.cli import records
 from controlplane.cli.inspect.facts import NONE, Facts, all_facts, states
 from controlplane.cli.inspect.overview import vector
-from controlplane.cli.inspect.shown import shown, text
+from controlplane.cli.inspect.shown import item, shown, text
 from controlplane.cli.printing import count, print_json, say, table
 from controlplane.cli.sources import Source
 from controlplane.core.diff import Aspect, Change, diff
@@ -36,7 +36,7 @@ class Difference(msgspec.Struct):
     @property
     def fact(self) -> str:
         """What differs, in words."""
-        return f"{self.aspect.value} {self.item}".strip()
+        return f"{self.aspect.value} {item(self.aspect, self.item)}".strip()
 
 
 async def show(
@@ -181,7 +181,7 @@ def _shown(one: Difference, causes: Mapping[Position, Entry]) -> dict[str, Any]:
     return {
         "connector": one.connector,
         "aspect": one.aspect.value,
-        "item": one.item,
+        "item": item(one.aspect, one.item),
         "values": {
             release: shown(one.aspect, one.item, value) for release, value in one.values.items()
         },

@@ -13,7 +13,7 @@ from controlplane.cli.sources import Source
 from controlplane.core import views
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
-from controlplane.core.redact import redacted
+from controlplane.core.redact import redacted, redacted_value
 from controlplane.core.state import ClusterState
 
 OFFSETS_SHOWN = 50
@@ -89,7 +89,7 @@ def _tasks(state: ClusterState, name: str) -> list[dict[str, Any]]:
 
 def _offsets(state: ClusterState, name: str) -> list[dict[str, Any]]:
     found = views.source_offsets(state, name)
-    return [{"partition": one.partition, "offset": one.offset} for one in found]
+    return [redacted_value("", {"partition": one.partition, "offset": one.offset}) for one in found]
 
 
 def _print(document: Mapping[str, Any]) -> None:

@@ -5,9 +5,11 @@ from typing import Any
 
 import msgspec
 
+from controlplane.cli.printing import json_line
 from controlplane.core import views
 from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
 from controlplane.core.records import Status
+from controlplane.core.redact import redacted, redacted_text, redacted_value
 from controlplane.core.state import ClusterState
 
 NONE = "-"
@@ -76,13 +78,20 @@ def facts(state: ClusterState, name: str, plugins: Plugins, halves: list[str]) -
         name,
         config is not None,
         views.connector_type(state, name, plugins) if config is not None else UNKNOWN_TYPE,
-        str(connector_class) if connector_class is not None else None,
+        _class(connector_class),
         target.value if target else None,
         tasks,
         reported.state.value if reported else None,
         task_states(state, name),
         (*flags, *halves),
     )
+
+
+def _class(told: Any) -> str | None:
+    """A connector's class for people; Connect takes a config in which it is no text."""
+    if told is None:
+        return None
+    return redacted_text(told) if isinstance(told, str) else json_line(redacted_value("", told))
 
 
 def _tasks(state: ClusterState, name: str) -> tuple[int | None, list[str]]:
@@ -103,9 +112,9 @@ def task_states(state: ClusterState, name: str) -> dict[int, str]:
 
 
 def report(status: Status | None) -> dict[str, Any] | None:
-    """A status as JSON for machines."""
+    """A status as JSON; secrets in its trace are hidden."""
     if status is None:
         return None
     shown: dict[str, Any] = {"state": status.state.value, "worker_id": status.worker_id}
     shown |= {"generation": status.generation, "version": status.version}
-    return shown | ({"trace": status.trace} if status.trace else {})
+    return redacted(shown | ({"trace": status.trace} if status.trace else {}))

@@ -10,6 +10,7 @@ from controlplane.cli.sources import Source
 from controlplane.core.entry import Entry, Position
 from controlplane.core.hazards import Danger, Hazard, hazards
 from controlplane.core.profiles import Profile
+from controlplane.core.redact import redacted_text
 
 _STYLES = {Danger.STOPS_WORKER: "red", Danger.LOSES_BATCH: "red", Danger.READ_FAILS: "red"}
 
@@ -41,7 +42,7 @@ def _print(source: Source, found: list[Hazard], by_place: Mapping[Position, Entr
             records.place(one.position, source.topics),
             records.key(by_place[one.position]),
             one.connector,
-            one.reason,
+            redacted_text(one.reason),
         )
         for one in found
     ]
@@ -53,7 +54,7 @@ def _print(source: Source, found: list[Hazard], by_place: Mapping[Position, Entr
 def _document(one: Hazard, by_place: Mapping[Position, Entry]) -> dict[str, Any]:
     return {
         "danger": one.danger.value,
-        "reason": one.reason,
+        "reason": redacted_text(one.reason),
         "connector": one.connector or None,
         "record": records.document(by_place[one.position]),
     }

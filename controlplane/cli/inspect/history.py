@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from controlplane.cli import records
 from controlplane.cli.failing import Refused
-from controlplane.cli.inspect.shown import change, shown
-from controlplane.cli.printing import count, json_line, print_json, say, table
+from controlplane.cli.inspect.shown import change, item, shown
+from controlplane.cli.printing import count, print_json, say, table
 from controlplane.cli.sources import Source
 from controlplane.core.codec.config import decode_config
 from controlplane.core.codec.offsets import decode_offset, decode_partition, frozen
@@ -24,6 +24,7 @@ from controlplane.core.records import (
     TaskConfig,
     TaskCount,
 )
+from controlplane.core.redact import redacted_text
 from controlplane.core.state import ClusterState, Topics
 
 OFFSETS_IN_A_ROW = 10
@@ -47,8 +48,7 @@ class Event(NamedTuple):
         """What changed: `target state`, `config rows`, `task status 0`."""
         if self.aspect is None:
             return str(self.item)
-        item = self.item if isinstance(self.item, str) else json_line(self.item)
-        return f"{self.aspect.value} {item}".strip()
+        return f"{self.aspect.value} {item(self.aspect, self.item)}".strip()
 
     @property
     def words(self) -> str:
@@ -144,7 +144,7 @@ def events(
         outcome = fold.apply(entry)
         after = fold.snapshot()
         if outcome.kind is not Kind.ACCEPTED:
-            yield Event(entry, None, "of no use", note=outcome.reason)
+            yield Event(entry, None, "of no use", note=redacted_text(outcome.reason))
         elif entry.topic == topics.config:
             yield from _spoken(entry, profile)
         yield from _changes(entry, name, before, after)

@@ -5,12 +5,19 @@ from typing import Any
 
 from controlplane.cli.printing import TOMBSTONE, json_line
 from controlplane.core.diff import Aspect
-from controlplane.core.redact import is_secret, redacted_value
+from controlplane.core.redact import is_secret, redacted_text, redacted_value
 
 
 def shown(aspect: Aspect, item: Any, value: Any) -> Any:
     """A fact's value as JSON without secrets; None: absent."""
     return redacted_value(item if aspect is Aspect.CONFIG else "", value)
+
+
+def item(aspect: Aspect, name: Any) -> str:
+    """Which fact it is: config key, task, topic; a source partition as JSON without secrets."""
+    if aspect is not Aspect.SOURCE_OFFSET:
+        return str(name)
+    return redacted_text(name) if isinstance(name, str) else json_line(redacted_value("", name))
 
 
 def text(aspect: Aspect, item: Any, value: Any) -> str:

@@ -10,6 +10,7 @@ import msgspec
 
 from controlplane.core.entry import Batch, Position
 from controlplane.core.evolve import Fold, Kind, Outcome
+from controlplane.core.redact import redacted_text
 from controlplane.core.state import Topics
 
 KEPT = 1_000
@@ -23,10 +24,10 @@ class Unreadable(msgspec.Struct):
     records: dict[Position, str] = {}
 
     def add(self, position: Position, reason: str) -> None:
-        """Count one more."""
+        """Count one more; a reason may quote what the record says."""
         self.count += 1
         if len(self.records) < KEPT:
-            self.records[position] = reason
+            self.records[position] = redacted_text(reason)
 
 
 async def unreadable(batches: AsyncIterator[Batch], fold: Fold) -> Unreadable:

@@ -1,0 +1,144 @@
+"""What is planted in every place of a log: secrets stay hidden, deep values are printed."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.core.entry import Entry
+from tests.cli.calling import call, embedded
+from tests.laws.entries import ACTIVE, deep
+
+CONFIGS, STATUSES, OFFSETS = "connect-configs", "connect-status", "connect-offsets"
+
+VIEWS: list[Sequence[str]] = [
+    [],
+    ["--connector", "c"],
+    ["--history", "c"],
+    ["--hazards"],
+    ["--compare", "2.8,3.9,kip"],
+]
+FORMS: list[Sequence[str]] = [[], ["-o", "json"]]
+SECRET = "hunter2"
+TRACE = f"java.lang.Exception: login failed password={SECRET}\n\tat x"
+
+
+def status(**fields: Any) -> bytes:
+    """The value of a status."""
+    told = {"state": "FAILED", "trace": TRACE, "worker_id": "w", "generation": 1}
+    return json.dumps(told | fields).encode()
+
+
+def properties(**fields: Any) -> bytes:
+    """The value of a config."""
+    return json.dumps({"properties": fields}).encode()
+
+
+PLAIN = {
+    "ssl.key": SECRET,
+    "pass": SECRET,
+    "credentials": {"user": "me", "value": SECRET},
+    "headers": f"X-Api-Key: {SECRET}",
+    "auth": f"Bearer {SECRET}",
+    "basic": f"Basic {SECRET}",
+    "url": f"jdbc://me:{SECRET}@host/x",
+}
+URL = f"jdbc://me:{SECRET}@host/x"
+
+PLANTED = [
+    (CONFIGS, b"connector-c", properties(**PLAIN)),
+    (CONFIGS, b"connector-c", properties(**PLAIN, more=1)),
+    (CONFIGS, b"task-c-0", properties(**PLAIN)),
+    (CONFIGS, b"commit-c", b'{"tasks":1}'),
+    (CONFIGS, b"task-c-0", properties(**PLAIN, more=1)),
+    (CONFIGS, b"target-state-c", b'{"state":"password=hunter2"}'),
+    (CONFIGS, b"target-state-c", b'{"state":"PAUSED","state.v2":"STOPPED"}'),
+    (CONFIGS, b"connector-c", b'{"properties":{"password":"hunter2"'),
+    (CONFIGS, b"commit-c", b'{"password":"hunter2"}'),
+    (CONFIGS, b"session-key", b'{"key":"hunter2"}'),
+    (STATUSES, b"status-connector-c", status()),
+    (STATUSES, b"status-connector-c", status(state=f"password={SECRET}")),
+    (STATUSES, b"status-task-c-0", status()),
+    (STATUSES, b"status-task-c-0", status(state="RESTARTING")),
+    (OFFSETS, json.dumps(["c", {"url": URL}]).encode(), b'{"token":"hunter2"}'),
+    (OFFSETS, json.dumps(["c", {"url": URL}]).encode(), json.dumps({"u": URL}).encode()),
+    (OFFSETS, json.dumps(["c", {"b": 1, "url": URL}]).encode(), b'{"a":1}'),
+    (OFFSETS, json.dumps(["c", {"url": [URL]}]).encode(), b'{"a":[1]}'),
+    (OFFSETS, f'["c",{{"url":"{URL}"'.encode(), b"{}"),
+]
+
+
+def log(path: Path, records: Sequence[tuple[str, bytes, bytes | None]]) -> Path:
+    """An embedded log of these records, in this order."""
+    return embedded(
+        path,
+        [
+            Entry(topic, 0, at, 1000 + at, key, value)
+            for at, (topic, key, value) in enumerate(records)
+        ],
+    )
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log with a secret in every place where people put one."""
+    return log(tmp_path_factory.mktemp("planted") / "log.db", PLANTED)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=" ".join)
+@pytest.mark.parametrize("view", VIEWS, ids=" ".join)
+def test_no_view_shows_a_secret(planted: Path, view: Sequence[str], form: Sequence[str]) -> None:
+    """But the views of people are there: the connector, its worker, what is no secret."""
+    said = call("inspect", planted, *view, *form)
+    assert (said.code, said.err) == (0, "")
+    assert SECRET not in said.out
+    assert "c" in said.out
+
+
+def test_a_trace_is_shown_without_its_secret(planted: Path) -> None:
+    """What failed is told, with all that is no secret."""
+    found = call("inspect", planted, "--connector", "c", "-o", "json").json
+    shown = "java.lang.Exception: login failed password=[hidden]\n\tat x"
+    assert found["connector_status"]["trace"] == shown
+    assert found["task_list"][0]["status"]["trace"] == shown
+
+
+LEVELS = 900
+DEEP = [
+    (CONFIGS, b"connector-c", b'{"properties":{"connector.class":%b,"a":"b"}}' % deep(LEVELS)),
+    (CONFIGS, b"task-c-0", b'{"properties":{"k":%b}}' % deep(LEVELS)),
+    (CONFIGS, b"commit-c", b'{"tasks":1}'),
+    (CONFIGS, b"task-c-0", b'{"properties":{"k":%b}}' % deep(LEVELS - 1)),
+    (CONFIGS, b"target-state-c", b'{"state":%b}' % deep(LEVELS)),
+    (
+        CONFIGS,
+        b"connector-c",
+        b'{"properties":{"k":%b,"connector.class":%b}}' % ((deep(LEVELS),) * 2),
+    ),
+    (STATUSES, b"status-connector-c", b'{"state":"RUNNING","worker_id":"w","generation":1}'),
+    (STATUSES, b"status-connector-c", b'{"state":%b}' % deep(LEVELS)),
+    (STATUSES, b"status-topic-t:connector-c", ACTIVE),
+    (OFFSETS, b'["c",{"p":%b}]' % deep(LEVELS), b'{"o":1}'),
+    (OFFSETS, b'["c",{"p":1}]', b'{"o":%b}' % deep(LEVELS)),
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=" ".join)
+@pytest.mark.parametrize("view", [*VIEWS, ["--rest"]], ids=" ".join)
+def test_deep_values_are_printed(tmp_path: Path, view: Sequence[str], form: Sequence[str]) -> None:
+    """900 levels are legal in every release, and more than Python calls itself."""
+    said = call("inspect", log(tmp_path / "log.db", DEEP), *view, *form)
+    assert (said.code, said.err) == (0, "")
+    if "json" in form or "--rest" in view:
+        assert isinstance(said.json, dict)
+
+
+def test_deep_values_are_whole_for_machines(tmp_path: Path) -> None:
+    """People are spared what nobody reads; a worker's answer is given to the last bracket."""
+    where = log(tmp_path / "log.db", DEEP)
+    shown = call("inspect", where, "--connector", "c").out
+    assert '["…"]' in shown
+    assert "[" * 100 not in shown
+    assert deep(LEVELS).decode() in call("inspect", where, "--rest", "--profile", "3.9").out
