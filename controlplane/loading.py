@@ -12,7 +12,8 @@ from controlplane.core.evolve.bulk import Loading
 from controlplane.core.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.core.views import offsets_topics
-from controlplane.logs.log import LogNotUsable, ReadableLog
+from controlplane.logs.log import ReadableLog
+from controlplane.logs.missing import missing_topics
 
 Ends = Mapping[str, Sequence[int]]
 
@@ -45,12 +46,7 @@ async def load(  # noqa: PLR0913 - settings, by name only
 async def read_topics(log: ReadableLog, topics: Topics) -> list[str]:
     """Those of the cluster's topics that the log has; the config topic must be among them."""
     present = await log.topics()
-    if topics.config not in present:
-        known = ", ".join(sorted(present)[:_TOPICS_NAMED]) or "none"
-        raise LogNotUsable(
-            f"there is no topic {topics.config} (found: {known}): name the config topic with "
-            "--config-topic or a worker's properties"
-        )
+    missing_topics(topics, present)
     wanted = (topics.config, topics.offsets, topics.status, topics.commands)
     return [topic for topic in wanted if topic in present]
 
@@ -85,7 +81,3 @@ async def _load(log: ReadableLog, fold: Fold, topics: Iterable[str], ends: Ends)
 def _read(log: ReadableLog, topics: Iterable[str], stop: Ends) -> AsyncIterator[Batch]:
     names = list(topics)
     return log.read(names, stop={topic: stop[topic] for topic in names})
-
-
-_TOPICS_NAMED = 5
-"""How many topics a message lists, so that it stays one sentence."""

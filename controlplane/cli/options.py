@@ -1,7 +1,7 @@
 """Options that several commands share: which topics, how to get in, how to print."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,6 +31,8 @@ class Reading(msgspec.Struct, frozen=True):
     topic: str | None = None
     partition: int = 0
     null: str = "null"
+    named: frozenset[str] = frozenset()
+    """Topics (`config`, `status`, …) whose names were given, by flag or in the worker's file."""
 
     @property
     def topics(self) -> Topics:
@@ -41,7 +43,12 @@ class Reading(msgspec.Struct, frozen=True):
     def opening(self, *, exactly_once: bool = True) -> Opening:
         """How to open the log; `exactly_once` as the worker reads that is asked for."""
         form = DumpForm(self.format, self.topic, self.partition, self.null)
-        return Opening(self.topics, self.bootstrap, self.security, exactly_once, form)
+        return Opening(
+            self.topics, self.bootstrap, self.security, exactly_once, form, self.named, _NAMING
+        )
+
+
+_NAMING = "topics are named by --config-topic and the like, or by --worker-properties"
 
 
 _TOPICS = {
@@ -115,7 +122,23 @@ def _reading(properties: Path | None, told: dict[str, Any]) -> Reading:
         settings, bootstrap, security = read_worker_properties(properties)
     topics = {_FIELDS.get(name, name): told[name] for name in _TOPICS if told[name]}
     settings = msgspec.structs.replace(settings, **topics)
-    return Reading(settings, bootstrap, security, **{name: told[name] for name in _FORM})
+    form = {name: told[name] for name in _FORM}
+    named = _named(settings, topics)
+    return Reading(settings, bootstrap, security, **form, named=named)
+
+
+def _named(settings: WorkerSettings, flags: Collection[str]) -> frozenset[str]:
+    """Which topics somebody named. A file that repeats the usual name says nothing new."""
+    usual = WorkerSettings()
+    return frozenset(
+        what
+        for what, field in zip(Topics.__struct_fields__, _NAMES, strict=True)
+        if field in flags or getattr(settings, field) != getattr(usual, field)
+    )
+
+
+_NAMES = tuple(_FIELDS.get(name, name) for name in _TOPICS)
+"""The settings with the topics' names, in the order of `Topics`."""
 
 
 def output_option(command: Command) -> Command:

@@ -11,6 +11,7 @@ from controlplane.core.state import Topics
 from controlplane.logs.dumps import Dump, Problem, read_dump
 from controlplane.logs.log import LogNotUsable, ReadableLog
 from controlplane.logs.memory import MemoryLog
+from controlplane.logs.missing import missing_topics
 from controlplane.security import KafkaSecurity
 
 if TYPE_CHECKING:
@@ -40,10 +41,14 @@ class Opening(msgspec.Struct, frozen=True):
     exactly_once: bool = True
     """Read like a worker with that support: up to the last stable offset (Kafka only)."""
     form: DumpForm = DumpForm()
+    named: frozenset[str] = frozenset()
+    """Which of the topics were named on purpose (`config`, `status`, …): they must be there."""
+    naming: str = ""
+    """How whoever asks can name topics: the end of the sentence about one that is missing."""
 
 
 class Opened(NamedTuple):
-    """A log, what it was read from, and what in it is doubtful. To be closed."""
+    """A log, what it was read from, and what is missing or doubtful in it. To be closed."""
 
     log: ReadableLog
     form: str
@@ -60,6 +65,17 @@ async def open_log(where: str, how: Opening | None = None) -> Opened:
         LogCorrupt: its file is damaged.
     """
     how = how or Opening()
+    found = await _open(where, how)
+    try:
+        there = await found.log.topics()
+        missing = missing_topics(how.topics, there, named=how.named, naming=how.naming)
+    except BaseException:
+        await found.log.close()
+        raise
+    return found._replace(problems=(*missing, *found.problems))
+
+
+async def _open(where: str, how: Opening) -> Opened:
     if where.startswith(KAFKA):
         return Opened(await _open_kafka(where.removeprefix(KAFKA), how), "kafka")
     if is_embedded(where):
@@ -172,21 +188,18 @@ async def _open_kafka(bootstrap: str, how: Opening) -> ReadableLog:
         isolation="read_committed" if how.exactly_once else "read_uncommitted",
     )
     try:
-        await _check(reader, how.topics)
+        await _check(reader, how)
     except BaseException:
         await reader.close()
         raise
     return reader
 
 
-async def _check(reader: "KafkaReader", topics: Topics) -> None:
+async def _check(reader: "KafkaReader", how: Opening) -> None:
     """Raise `LogNotUsable` where a worker would refuse to start."""
-    for topic in (topics.config, topics.offsets, topics.status):
+    for topic in (how.topics.config, how.topics.offsets, how.topics.status):
         for problem in await reader.check([topic]):
-            raise LogNotUsable(f"{problem} ({_NAMED_BY})")
-
-
-_NAMED_BY = "topics are named by --config-topic and the like, or by --worker-properties"
+            raise LogNotUsable(f"{problem}{how.naming and f' ({how.naming})'}")
 
 
 async def memory_log(entries: list[Entry]) -> MemoryLog:
