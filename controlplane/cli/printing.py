@@ -112,7 +112,12 @@ def print_json(value: Any) -> None:
 
 def json_line(value: Any) -> str:
     """A JSON value on one line, for people: what lies too deep is left out."""
-    return json.dumps(_plain(value, DEPTH_SHOWN), ensure_ascii=False)
+    return json.dumps(bounded(value), ensure_ascii=False)
+
+
+def bounded(value: Any) -> Any:
+    """A JSON value as deep as people read, and no deeper."""
+    return _plain(value, DEPTH_SHOWN)
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

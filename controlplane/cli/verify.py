@@ -1,9 +1,7 @@
 """The command `verify`: every answer in a story, compared with the fold of the log."""
 
 import asyncio
-import difflib
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,12 @@ import click
 import msgspec
 
 from controlplane.cli import records
+from controlplane.cli.answers import (
+    compared,
+    tells_a_consumer_group,
+    without_secrets,
+    without_types,
+)
 from controlplane.cli.evidence import Evidence
 from controlplane.cli.failing import FOUND, Refused
 from controlplane.cli.options import (
@@ -32,8 +36,10 @@ from controlplane.scenario.story import (
     Verdict,
     Verifier,
     read_story,
+    same,
 )
 
+EXACTLY_ONCE = "--exactly-once"
 EVERY_WORKER = "*"
 
 _STYLES = {"-": "red", "+": "green", "@": "cyan"}
@@ -48,7 +54,24 @@ class Asked(msgspec.Struct, frozen=True):
     output: str
 
 
-@click.command
+class _Verify(click.Command):
+    """Takes the word behind `--exactly-once` as a worker only if a log and a story are left."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse once more, without a worker's name, where one of the two is missing."""
+        told = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.MissingParameter:
+            if EXACTLY_ONCE not in told:
+                raise
+            every = [
+                f"{EXACTLY_ONCE}={EVERY_WORKER}" if one == EXACTLY_ONCE else one for one in told
+            ]
+            return super().parse_args(ctx, every)
+
+
+@click.command(cls=_Verify)
 @click.argument("log")
 @click.argument("story", type=FILE)
 @log_options
@@ -58,7 +81,7 @@ class Asked(msgspec.Struct, frozen=True):
     help="The log before the story's step `compacted`, as workers older than it know it.",
 )
 @click.option(
-    "--exactly-once",
+    EXACTLY_ONCE,
     metavar="[WORKER]",
     multiple=True,
     is_flag=False,
@@ -70,11 +93,11 @@ class Asked(msgspec.Struct, frozen=True):
 def verify(log: str, story: Path, reading: Reading, **options: Any) -> None:
     """Compare every answer recorded in STORY with what LOG folds to.
 
-    Exit code 1: there are differences.
+    Exit code 1: there are differences. Secrets are hidden; that they differ is told.
     """
     asked = Asked(**options)
     if asked.plugins is None:
-        note("no --plugins: the type of every connector is taken as unknown")
+        note("no --plugins: the types of connectors are not compared")
     steps = _steps(story)
     entries = asyncio.run(read_all(log, reading))
     before = asyncio.run(read_all(asked.before, reading)) if asked.before else []
@@ -103,11 +126,34 @@ def _verify(
         Verifier(log, plugins, topics=reading.topics, exactly_once=exactly_once).verify(part)
         for log, part in ((known, old), (entries, young))
     )
-    return Verdict(
+    verdict = Verdict(
         older.compared + newer.compared,
         older.differences + newer.differences,
         older.beyond + newer.beyond,
     )
+    return verdict if asked.plugins else _untyped(verdict)
+
+
+def _untyped(verdict: Verdict) -> Verdict:
+    """A verdict that does not hang on types: without a catalogue nobody knows them.
+
+    Which offsets are those of a sink then shows in the answer itself.
+    """
+    beyond = [
+        one
+        for one in verdict.differences
+        if one.path.endswith("/offsets") and tells_a_consumer_group(one.recorded)
+    ]
+    untyped = [
+        one._replace(
+            recorded=without_types(one.path, one.recorded),
+            folded=without_types(one.path, one.folded),
+        )
+        for one in verdict.differences
+        if one not in beyond
+    ]
+    differences = [one for one in untyped if not same(one.recorded, one.folded)]
+    return Verdict(verdict.compared - len(beyond), differences, verdict.beyond + len(beyond))
 
 
 def generations(steps: Iterable[Step]) -> tuple[list[Step], list[Step]]:
@@ -152,34 +198,12 @@ def _print_difference(difference: Difference, evidence: Evidence) -> None:
         f"step {difference.step}, {difference.release}: GET {difference.path}",
         style="bold",
     )
-    for line in _compared(difference.recorded, difference.folded):
+    for line in compared(difference.recorded, difference.folded):
         say(f"  {line}", style=_STYLES.get(line[0], ""))
     cause = evidence.cause(difference)
     why = records.record(cause, evidence.topics) if cause else "no record has a say in it"
     say(f"  because of {why}")
     say()
-
-
-def _compared(recorded: Given, folded: Given) -> Iterator[str]:
-    """Lines that differ between two answers, with some around them."""
-    lines = difflib.unified_diff(
-        _lines(recorded), _lines(folded), "recorded", "folded", lineterm=""
-    )
-    return (line for line in lines if not line.startswith("@@"))
-
-
-def _lines(given: Given) -> list[str]:
-    body = json.dumps(_arranged(given.answer), indent=2, sort_keys=True, ensure_ascii=False)
-    return [f"HTTP {given.status}", *body.splitlines()]
-
-
-def _arranged(answer: Any) -> Any:
-    """An answer with its lists in one order: Java's is none, and is not compared."""
-    if isinstance(answer, dict):
-        return {name: _arranged(member) for name, member in answer.items()}
-    if isinstance(answer, list):
-        return sorted(map(_arranged, answer), key=lambda one: json.dumps(one, sort_keys=True))
-    return answer
 
 
 def _document(verdict: Verdict, evidence: Evidence) -> dict[str, Any]:
@@ -193,11 +217,15 @@ def _document(verdict: Verdict, evidence: Evidence) -> dict[str, Any]:
 
 def _shown(difference: Difference, evidence: Evidence) -> dict[str, Any]:
     cause = evidence.cause(difference)
+    shown = without_secrets(difference.recorded, difference.folded)
     return {
         "step": difference.step,
         "release": difference.release,
         "path": difference.path,
-        "recorded": msgspec.to_builtins(difference.recorded),
-        "folded": msgspec.to_builtins(difference.folded),
+        **{side: _given(given) for side, given in shown._asdict().items()},
         "cause": records.document(cause) if cause else None,
     }
+
+
+def _given(given: Given) -> dict[str, Any]:
+    return {"status": given.status, "answer": given.answer}

@@ -8,7 +8,7 @@ is not redacted.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 HIDDEN = "[hidden]"
@@ -60,10 +60,15 @@ def redacted(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {key: redacted_value(key, value) for key, value in properties.items()}
 
 
-def redacted_value(key: str, value: Any) -> Any:
+Mark = Callable[[Any, Any], Any]
+"""(a value, the same without its secrets) → what is shown of it."""
+
+
+def redacted_value(key: str, value: Any, mark: Mark = lambda _, hidden: hidden) -> Any:
     """The value of one config key as people may see it; what is empty or None stays.
 
-    Whatever is beneath a secret's key is hidden, too. Values may be nested as deeply as Connect
+    Whatever is beneath a secret's key is hidden, too. `mark` may have its say wherever something
+    was hidden. Values may be nested as deeply as Connect
     reads them, which is more deeply than Python calls.
     """
     done: list[Any] = [None]
@@ -77,7 +82,8 @@ def redacted_value(key: str, value: Any) -> Any:
             into[place] = [None] * len(item)
             waiting += [(into[place], index, one, secret) for index, one in enumerate(item)]
         else:
-            into[place] = _leaf(item, secret=secret)
+            shown = _leaf(item, secret=secret)
+            into[place] = shown if shown == item else mark(item, shown)
     return done[0]
 
 
