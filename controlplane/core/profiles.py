@@ -191,7 +191,7 @@ def _within(*spans: tuple[str, str | None]) -> tuple[tuple[str, str | None, Any]
 
 _EXPONENTS: tuple[tuple[str, str | None, Any], ...] = (
     ("2.4.0", "3.7.0", "infinity_only"),
-    ("4.1.0", None, "undecodable"),
+    ("4.0.2", None, "undecodable"),
 )
 
 BEHAVIOURS: tuple[Behaviour, ...] = (

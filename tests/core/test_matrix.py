@@ -209,13 +209,13 @@ ROWS = [
         "a huge exponent",
         config(("connector-a", '{"properties":{"k":1e99999999999}}')),
         lambda state: str(state.config.connectors.get("a", {}).get("k")),
-        {"0.9": "inf", "4.1.0": "None"},
+        {"0.9": "inf", "4.0.2": "None"},
     ),
     Row(
         "a tiny exponent",
         config(("connector-a", '{"properties":{"k":1e-99999999999}}')),
         lambda state: str(state.config.connectors.get("a", {}).get("k")),
-        {"0.9": "0.0", "2.4.0": "None", "3.7.0": "0.0", "4.1.0": "None"},
+        {"0.9": "0.0", "2.4.0": "None", "3.7.0": "0.0", "4.0.2": "None"},
     ),
     Row(
         "an empty value removes",
