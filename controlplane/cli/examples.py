@@ -6,11 +6,12 @@ side, and wherever one of them takes a record that the other does not, their ans
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
 from controlplane.core import views
+from controlplane.core.codec import decode_config, decode_status
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import Fold
 from controlplane.core.order import entries_of, in_order
@@ -87,22 +88,32 @@ def latest_contrast(entries: Sequence[Entry], topics: Topics) -> Contrast | None
     latest = None
     for entry in entries:
         kinds = {fold.apply(entry).kind for fold in folds}
-        path = next(_differing(folds), None) if len(kinds) > 1 else None
-        if path is not None:
-            latest = Contrast(path, _moment(entry, topics))
-    path = next(_differing(folds), None)
+        if len(kinds) > 1:
+            # Only one connector can have come to differ: looking at all would take for ever.
+            path = _differing(folds, _named(entry, topics))
+            latest = Contrast(path, _moment(entry, topics)) if path else latest
+    path = _differing(folds, _by_plainness(views.connectors(folds[-1].snapshot())))
     return latest if path is None else Contrast(path, None)
 
 
-def _differing(folds: Sequence[Fold]) -> Iterator[str]:
-    """The paths that are answered, but not alike."""
+def _named(entry: Entry, topics: Topics) -> list[str]:
+    """The connector that a record is about, as the later release reads it."""
+    decode = decode_config if entry.topic == topics.config else decode_status
+    record = decode(entry.key, entry.value, Profile.of(LATER))
+    name = getattr(record, "connector", None)
+    return [] if name is None else [name]
+
+
+def _differing(folds: Sequence[Fold], names: Sequence[str]) -> str | None:
+    """The first path of these connectors that is answered, but not alike."""
     earlier, later = (fold.snapshot() for fold in folds)
-    for name in _by_plainness(views.connectors(later)):
+    for name in names:
         for endpoint in ("status", "tasks"):
             path = _path(name, endpoint)
             one, other = (answer(Reading(state), path) for state in (earlier, later))
             if one.status == other.status and one.body != other.body:
-                yield path
+                return path
+    return None
 
 
 def _moment(entry: Entry, topics: Topics) -> str:
