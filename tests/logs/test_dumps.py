@@ -105,6 +105,22 @@ def test_what_the_console_consumer_prints(read: Read, text: bytes) -> None:
     assert (dump.format, dump.entries, dump.problems) == ("console", RECORDS, [])
 
 
+REMARK = (
+    b"Option --property is deprecated and will be removed in a future version. "
+    b"Use --formatter-property instead.\n"
+)
+
+
+def test_remarks_of_the_console_consumer(read: Read) -> None:
+    """Known ones are named, and the file is whole; any other line that is no record is missing."""
+    dump = read(REMARK + CONSOLE_4_3, topic="t")
+    assert dump.entries == RECORDS
+    (remark,) = dump.problems
+    assert remark == Problem(1, "is a remark of the console consumer, no record", taken=True)
+    unknown = read(REMARK.replace(b"deprecated", b"gone") + CONSOLE_4_3, topic="t")
+    assert [problem.taken for problem in unknown.problems] == [False]
+
+
 def test_the_console_consumer_before_2_7(read: Read) -> None:
     """The partition is the last column; offsets are counted, and that is said."""
     text = b'CreateTime:5\tconnector-a:b\t{"x":1}\t1\nCreateTime:6\tk\tnull\t0\n'
