@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import click
 
-from controlplane.core.order import UnknownMoment
+from controlplane.core.moments import UnknownMoment
 from controlplane.core.plugins import CatalogueError
 from controlplane.core.profiles import UnknownRelease
 from controlplane.logs.log import LogError

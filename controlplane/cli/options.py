@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from controlplane.core.plugins import Plugins, parse_catalogue
+from controlplane.core.plugins import CatalogueError, Plugins, parse_catalogue
 from controlplane.core.profiles import Profile, resolve
 from controlplane.core.state import Topics
 from controlplane.logs.opening import DumpForm, Opening
@@ -168,7 +168,18 @@ def read_plugins(path: Path | None) -> Plugins:
     Raises:
         CatalogueError: not a catalogue.
     """
-    return parse_catalogue(path.read_bytes()) if path else Plugins()
+    if path is None:
+        return Plugins()
+    try:
+        return parse_catalogue(path.read_bytes())
+    except CatalogueError as error:
+        raise CatalogueError(
+            f"{path} is no catalogue of connector classes ({error}): give the answer of "
+            f"GET /connector-plugins, or a list like {_CATALOGUE}"
+        ) from None
+
+
+_CATALOGUE = '[{"class": "org.example.MySource", "type": "source"}]'
 
 
 def read_profile(name: str) -> Profile:

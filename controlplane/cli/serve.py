@@ -43,6 +43,7 @@ class Service(msgspec.Struct, frozen=True):
     reading: Reading
     dialect: Profile
     plugins: Plugins
+    exactly_once: bool
     follow: bool
     quiet: bool
 
@@ -65,6 +66,7 @@ class Service(msgspec.Struct, frozen=True):
     metavar="RELEASE",
     help="Answer as this release does where a request has no profile=.",
 )
+@click.option("--exactly-once", is_flag=True, help="Read as a worker with that support does.")
 @click.option("--quiet", is_flag=True, help="Print no line per request.")
 @plugins_option
 @log_options
@@ -74,6 +76,7 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     host: str,
     port: int,
     dialect: str,
+    exactly_once: bool,
     quiet: bool,
     plugins: Path | None,
     reading: Reading,
@@ -83,7 +86,15 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     LOG is an embedded log, kafka://host:port, or a file of records. Every endpoint takes
     profile=RELEASE and as_of=MOMENT (config@57, a time, a vector of end offsets).
     """
-    service = Service(log, reading, read_profile(dialect), read_plugins(plugins), follow, quiet)
+    service = Service(
+        log,
+        reading,
+        read_profile(dialect),
+        read_plugins(plugins),
+        exactly_once or reading.settings.exactly_once,
+        follow,
+        quiet,
+    )
     try:
         listening = listen(host, port)
     except PortTaken as taken:
@@ -113,7 +124,7 @@ def _end_on_signals() -> None:
 
 @asynccontextmanager
 async def _following(service: Service, tell: Logger) -> AsyncIterator[tuple[ReadableLog, Follower]]:
-    reading, exactly_once = service.reading, service.reading.settings.exactly_once
+    reading, exactly_once = service.reading, service.exactly_once
     found = await open_log(service.where, reading.opening(exactly_once=exactly_once))
     try:
         for problem in found.problems:

@@ -16,6 +16,7 @@ from controlplane.core.order import entries_of
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.loading import Ends, load, read_topics
+from controlplane.logs.cuts import Cut
 from controlplane.logs.log import OFFSET_LIMIT, ReadableLog
 from controlplane.logs.opening import open_log
 
@@ -101,8 +102,9 @@ async def opened(
     found = await open_log(where, reading.opening(exactly_once=exactly_once))
     log, topics = Watched(found.log, where), reading.topics
     try:
-        stop = dict(sorted((await _cut(log, as_of, topics)).items()))
-        problems = found.problems
+        cut = await _cut(log, as_of, topics)
+        stop = dict(sorted(cut.ends.items()))
+        problems = (*cut.notices, *found.problems)
         _tell(where, problems)
         yield Source(where, log, topics, exactly_once, stop, problems)
     finally:
@@ -126,10 +128,10 @@ async def read_all(where: str, reading: Reading) -> list[Entry]:
         await log.close()
 
 
-async def _cut(log: ReadableLog, as_of: str | None, topics: Topics) -> Ends:
+async def _cut(log: ReadableLog, as_of: str | None, topics: Topics) -> Cut:
     """Up to where everything that a worker reads is read."""
     now = await ends_now(log, topics)
-    return now if as_of is None else await cut_at(log, as_of, topics, now)
+    return Cut(now) if as_of is None else await cut_at(log, as_of, topics, now)
 
 
 def _tell(where: str, problems: Sequence[str]) -> None:

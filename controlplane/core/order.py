@@ -8,24 +8,27 @@ The running maximum is there because clocks of several writers make timestamps r
 A point in time is a cut through all partitions: a vector of end offsets.
 """
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import msgspec
 
 from controlplane.core.entry import Batch, Entry
+from controlplane.core.moments import (
+    UnknownMoment,
+    is_vector,
+    read_position,
+    read_time_ms,
+    read_vector,
+    shown,
+    too_early,
+)
 from controlplane.core.state import Topics
 
 Ends = Mapping[str, Sequence[int]]
 """Per topic, by partition, the offset of the first record that is no longer in."""
-
-
-class UnknownMoment(ValueError):
-    """Not a point in time that this log has. The message says what one looks like."""
 
 
 class Placed(NamedTuple):
@@ -80,14 +83,14 @@ def ends_at(batches: Iterable[Batch], moment: str, topics: Topics) -> dict[str, 
     vector does not name is wholly out.
 
     Raises:
-        UnknownMoment: not such a text, or the log has no such record.
+        UnknownMoment: not such a text, the log has no such record, or begins later.
     """
-    if moment.lstrip().startswith("{"):
-        return _vector(moment)
-    batches = list(batches)
-    limit = _last_rank(batches, moment, topics) if "@" in moment else (_time_ms(moment), _END)
+    if is_vector(moment):
+        return read_vector(moment)
+    ranked = list(_ranked(batches))
+    limit = _last_rank(ranked, moment, topics) if "@" in moment else _last_time(ranked, moment)
     ends: dict[str, list[int]] = {}
-    for batch, ranks in _ranked(batches):
+    for batch, ranks in ranked:
         parts = ends.setdefault(batch.topic, [])
         parts.extend([0] * (batch.partition + 1 - len(parts)))
         # Ranks ascend within a partition, so what is in is always a prefix of it.
@@ -98,10 +101,11 @@ def ends_at(batches: Iterable[Batch], moment: str, topics: Topics) -> dict[str, 
 
 
 Rank = tuple[Any, ...]
+Ranked = tuple[Batch, list[Rank]]
 _END = float("inf")
 
 
-def _ranked(batches: Iterable[Batch]) -> Iterator[tuple[Batch, list[Rank]]]:
+def _ranked(batches: Iterable[Batch]) -> Iterator[Ranked]:
     """Each batch with the ranks of its records: (running maximum, partition, offset, topic)."""
     latest: dict[tuple[str, int], int] = {}
     for batch in batches:
@@ -117,34 +121,38 @@ def _ranked(batches: Iterable[Batch]) -> Iterator[tuple[Batch, list[Rank]]]:
         )
 
 
-def _vector(text: str) -> dict[str, list[int]]:
-    try:
-        return msgspec.json.decode(text, type=dict[str, list[int]])
-    except msgspec.MsgspecError as error:
-        raise UnknownMoment(f"not a vector of end offsets: {error}") from None
-
-
-def _last_rank(batches: Sequence[Batch], moment: str, topics: Topics) -> Rank:
+def _last_rank(ranked: Sequence[Ranked], moment: str, topics: Topics) -> Rank:
     """The rank of the record that is the last one in."""
-    match = re.fullmatch(r"(.+)@(?:(\d+):)?(\d+)", moment, re.ASCII)
-    if match is None:
-        raise UnknownMoment(f"{moment!r} is no position: write it like config@57 or status@2:41")
-    name, partition, offset = match[1], int(match[2] or 0), int(match[3])
-    topic = getattr(topics, name) if name in topics.__struct_fields__ else name
-    for batch, ranks in _ranked(batches):
-        if (batch.topic, batch.partition) == (topic, partition) and offset in batch.offsets:
-            return ranks[batch.offsets.index(offset)]
-    raise UnknownMoment(f"the log has no record at {moment}: it is compacted away or never was")
+    topic, partition, offset = read_position(moment, topics)
+    there: list[int] = []
+    for batch, ranks in ranked:
+        if (batch.topic, batch.partition) == (topic, partition):
+            if offset in batch.offsets:
+                return ranks[batch.offsets.index(offset)]
+            there += batch.offsets
+    if topic not in {batch.topic for batch, _ in ranked} | {*msgspec.structs.astuple(topics)}:
+        known = ", ".join(topics.__struct_fields__)
+        raise UnknownMoment(f"unknown topic {shown(topic)}: {known} or a topic's full name")
+    where = f"{topic} partition {partition}" if partition else topic
+    raise UnknownMoment(f"the log has no record at {moment}: {where} has {_span(there, offset)}")
 
 
-def _time_ms(moment: str) -> int:
-    if re.fullmatch(r"\d+", moment, re.ASCII):
-        return int(moment)
-    try:
-        time = datetime.fromisoformat(moment)
-    except ValueError:
-        forms = "2026-11-20T12:00:00Z, 1795214808118 (ms), config@57 or a vector of end offsets"
-        raise UnknownMoment(f"{moment!r} is no point in time: write it like {forms}") from None
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    return int(time.timestamp() * 1000)
+def _span(offsets: Sequence[int], missing: int) -> str:
+    """Which offsets there are, for somebody who asked for one that is not."""
+    if not offsets:
+        return "no records"
+    first, last = min(offsets), max(offsets)
+    within = first < missing < last
+    return f"{first} to {last}" + (", and this one was compacted away or is none" if within else "")
+
+
+def _last_time(ranked: Sequence[Ranked], moment: str) -> Rank:
+    """The rank behind everything that was written up to a time. Of an empty log, any will do."""
+    time_ms = read_time_ms(moment)
+    times = [time_ms for _, ranks in ranked for time_ms, *_ in ranks]
+    first_ms = min((one for one in times if one >= 0), default=None)
+    if times and first_ms is None:
+        raise UnknownMoment("the times of these records are unknown: give a record, as config@57")
+    if first_ms is not None and time_ms < first_ms:
+        raise too_early(moment, time_ms, first_ms)
+    return time_ms, _END

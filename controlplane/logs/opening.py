@@ -156,7 +156,7 @@ def check_file(path: Path) -> None:
     except OSError as failure:
         raise LogNotUsable(f"{path} cannot be read ({failure.strerror})") from None
     if empty:
-        raise LogNotUsable(f"{path} is empty: there is no log in it")
+        raise LogNotUsable(f"{path} is empty: there is no log in it, name another file")
 
 
 def _magic(path: Path) -> bytes:

@@ -101,7 +101,7 @@ BAD: dict[str, tuple[Made, str]] = {
     ),
     "binary": (written(b"\x00\x01\x80\xff" * 64), "has no format that we know"),
     "UTF-16": (written("hello".encode("utf-16")), "is UTF-16 text: convert it"),
-    "empty": (written(b""), "is empty"),
+    "empty": (written(b""), ", name another file"),
     "a directory": (_directory, "is a directory: name a file in it"),
     "missing": (_missing, "does not exist: check the path"),
     "SQLite, cut off": (embedded(_cut_off), "is cut off"),
@@ -169,16 +169,21 @@ def test_a_locked_embedded_log(histories: Path, tmp_path: Path) -> None:
     """Another process holds it for itself: nothing is imported into it."""
     log = tmp_path / "log.db"
     call("import", histories / LIFE, log)
+    more = tmp_path / "more"
+    more.write_text('CreateTime:1\tPartition:0\tOffset:9999\tconnector-new\t{"properties":{}}\n')
+    addition = ["import", more, log, "--topic", "connect-configs"]
+    before = call("inspect", log, "-o", "json").json
     holder = sqlite3.connect(log, isolation_level=None)
     holder.execute("PRAGMA locking_mode = EXCLUSIVE")
     holder.execute("BEGIN EXCLUSIVE")
     try:
-        said = call("import", histories / "mirror-3.9.log.jsonl", log)
-        assert "is locked by another process" in refusal(said)
+        assert "is locked by another process" in refusal(call(*addition))
     finally:
         holder.execute("ROLLBACK")
         holder.close()
-    assert "100 connectors" not in call("inspect", log).out
+    assert call("inspect", log, "-o", "json").json == before
+    assert call(*addition).code == 0
+    assert call("inspect", log, "-o", "json").json != before
 
 
 @pytest.fixture(scope="module")
@@ -197,15 +202,20 @@ def life(histories: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--compare", "3.4,foo"], "unknown release 'foo'"),
         (["--as-of", "yesterday"], "'yesterday' is no point in time: write it like"),
         (["--as-of", "config@"], "'config@' is no position: write it like config@57"),
-        (["--as-of", "config@9999"], "the log has no record at config@9999"),
+        (
+            ["--as-of", "config@9999"],
+            "no record at config@9999: connect-configs reaches from config@0 to config@",
+        ),
         (["--as-of", "nope@1"], "the log has no record at nope@1"),
-        (["--as-of", "{"], "not a vector of end offsets"),
+        (["--as-of", "{"], """not a vector of end offsets like '{"connect-configs":[57],"""),
         (["--as-of", '{"connect-configs":"57"}'], "not a vector of end offsets"),
+        (["--as-of", "status@9:1"], "status@9:1: connect-status has no records in partition 9"),
         (["--as-of", '{"nope":[1]}'], "the log has no topic nope"),
         (["--config-topic", "nope"], "there is no topic nope (found: connect-configs"),
         (["--connector", "nope"], "no connector 'nope' is known at this point"),
         (["--history", "nope"], "no record of this log concerns a connector 'nope'"),
-        (["--plugins", "README.md"], "not a list of objects with class and type"),
+        (["--plugins", "README.md"], "README.md is no catalogue of connector classes"),
+        (["--plugins", "README.md"], '[{"class": "org.example.MySource", "type": "source"}]'),
     ],
 )
 def test_a_question_that_cannot_be_answered(life: Path, options: list[str], sentence: str) -> None:

@@ -211,6 +211,8 @@ def test_different_views_exclude_each_other(histories: Path) -> None:
         ["--rest", "--history", "pages"],
         ["--compare", "3.4,3.9", "--hazards"],
         ["--connector", "pages", "--rest"],
+        ["--rest", "--hazards"],
+        ["--hazards", "--rest"],
     ):
         said = call("inspect", log, *options)
         assert said.code == 2

@@ -107,6 +107,16 @@ async def test_dialect_and_plugins() -> None:
     assert info.json()["type"] == "sink"
 
 
+async def test_exactly_once_support() -> None:
+    """Only a worker with that support does not see what was aborted."""
+    log = str(HISTORIES / "aborted-3.9.log.jsonl")
+    seen = []
+    for options in ((), ("--exactly-once",)):
+        async with running(log, *options) as service, httpx.AsyncClient() as client:
+            seen.append((await client.get(f"{service.url}/connectors")).json())
+    assert set(seen[0]) - set(seen[1]) == {"aborted"}
+
+
 async def test_follows_an_embedded_log(tmp_path: Path) -> None:
     """What another process (this one) appends is answered a moment later."""
     path = tmp_path / "connect.db"

@@ -40,7 +40,8 @@ class Asked(msgspec.Struct, frozen=True):
     as_of: str | None
     connector: str | None
     history: str | None
-    view: str | None
+    hazards: bool
+    rest: bool
     exactly_once: bool
     plugins: Path | None
     output: str
@@ -90,9 +91,9 @@ View = Callable[[Question, Source], Awaitable[None]]
 @click.option("--compare", metavar="RELEASES", help="Side by side, as 3.4,3.9,kip see it.")
 @click.option("--as-of", metavar="MOMENT", help="A time, config@57, or a vector of end offsets.")
 @click.option("--connector", metavar="NAME", help="One connector in depth.")
-@click.option("--hazards", "view", flag_value="hazards", help="What no view can show.")
+@click.option("--hazards", is_flag=True, help="What no view can show.")
 @click.option("--history", metavar="CONNECTOR", help="Every change of a connector.")
-@click.option("--rest", "view", flag_value="rest", help="Every read endpoint's answer, as JSON.")
+@click.option("--rest", is_flag=True, help="Every read endpoint's answer, as JSON.")
 @click.option("--exactly-once", is_flag=True, help="Read as a worker with that support does.")
 @plugins_option
 @output_option
@@ -126,8 +127,8 @@ async def _answer(where: str, reading: Reading, question: Question, view: View) 
 
 def _view(asked: Asked) -> View:
     """The one view asked for; `--connector` alone is a view, beside others it is a filter."""
-    views = [f"--{name}" for name in ("compare", "history") if getattr(asked, name)]
-    views += [f"--{asked.view}"] if asked.view else []
+    wanted = ("compare", "history", "hazards", "rest")
+    views = [f"--{name}" for name in wanted if getattr(asked, name)]
     if asked.connector and not {*views} & {"--compare", "--hazards"}:
         views.append("--connector")
     if len(views) > 1:

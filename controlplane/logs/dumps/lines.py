@@ -43,7 +43,7 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 def _check_start(path: Path, start: bytes) -> None:
     if not start:
-        raise LogNotUsable(f"{path} is empty: there are no records in it")
+        raise LogNotUsable(f"{path} is empty: there are no records in it, name another file")
     if start.startswith(_UTF16_MARKS):
         raise LogNotUsable(f"{path} is UTF-16 text: convert it, as by `iconv -f UTF-16 -t UTF-8`")
 
