@@ -7,7 +7,8 @@ Jackson's. Starlette lends what does not: headers and responses. It can be mount
 of another ASGI application.
 
 Each endpoint takes two questions of ours, which Connect's clients cannot be asking: `as_of=` (a
-moment: `config@57`, a time, a vector of end offsets) and `profile=` (a release).
+moment: `config@57`, a time, a vector of end offsets) and `profile=` (a release). Where a release is
+too new to be known, it is answered as the newest that is, and the header `NOTICE` says so.
 """
 
 from collections.abc import Mapping
@@ -17,9 +18,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from controlplane.core import javajson
-from controlplane.core.order import UnknownMoment
+from controlplane.core.moments import UnknownMoment
 from controlplane.core.plugins import Plugins
-from controlplane.core.profiles import Profile, UnknownRelease
+from controlplane.core.profiles import Profile, UnknownRelease, resolve
 from controlplane.core.state import ClusterState
 from controlplane.follower import Follower
 from controlplane.logs.log import LogError
@@ -40,6 +41,9 @@ from controlplane.rest.requests import METHODS, Request, check, read_request
 
 RETRY_AFTER_S = 1
 """When to ask again while the log cannot be read: it is tried again as often (`Follower`)."""
+
+NOTICE = "x-controlplane-notice"
+"""A header of ours: one sentence on how the question was understood."""
 
 PAGED = ("GET", "HEAD", "POST")
 """Methods for which Jetty 12 writes a page about a path that it refuses."""
@@ -87,6 +91,9 @@ class App:
 
     async def answer(self, request: Request) -> Answer:
         """The answer to a request. Never raises: a defect of ours is answered as Connect does."""
+        return _noticed(await self._answer_or_error(request), request.profile)
+
+    async def _answer_or_error(self, request: Request) -> Answer:
         try:
             return await self._answer(request)
         except BadTarget as error:
@@ -113,6 +120,18 @@ class App:
         if request.as_of is None:
             return await self._follower.state(profile)
         return await self._follower.state_at(request.as_of, profile)
+
+
+def _noticed(given: Answer, release: str | None) -> Answer:
+    """An answer as a release too new to be known says that it is one."""
+    try:
+        warning = resolve(release).warning if release is not None else None
+    except UnknownRelease:
+        return given  # which says so itself
+    if warning is None:
+        return given
+    # Somebody may have put line breaks around the release: a header has none.
+    return given._replace(headers={**given.headers, NOTICE: " ".join(warning.split())})
 
 
 def _response(given: Answer, method: str) -> Response:

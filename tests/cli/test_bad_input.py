@@ -210,7 +210,7 @@ def life(histories: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--as-of", "{"], """not a vector of end offsets like '{"connect-configs":[57],"""),
         (["--as-of", '{"connect-configs":"57"}'], "not a vector of end offsets"),
         (["--as-of", "status@9:1"], "status@9:1: connect-status has no records in partition 9"),
-        (["--as-of", '{"nope":[1]}'], "the log has no topic nope"),
+        (["--as-of", '{"nope":[1]}'], "the log has no topic"),
         (["--config-topic", "nope"], "there is no topic nope (found: connect-configs"),
         (["--connector", "nope"], "no connector 'nope' is known at this point"),
         (["--history", "nope"], "no record of this log concerns a connector 'nope'"),

@@ -200,6 +200,31 @@ async def test_profile_changes_the_endpoints(client: httpx.AsyncClient) -> None:
     assert (older.status_code, older.json()) == (404, NO_PATH)
 
 
+@pytest.mark.parametrize(
+    ("release", "read_as"), [("7.0", "4.3.0"), ("3.9.99", "3.9.2"), ("3.9", None), ("kip", None)]
+)
+async def test_a_release_too_new_is_noticed(
+    client: httpx.AsyncClient, release: str, read_as: str | None
+) -> None:
+    """It is answered as the newest that is known, and a header of ours says so."""
+    response = await client.get(f"/?profile={release}")
+    notice = read_as and f"release {release} is not known; read as {read_as}"
+    assert (response.status_code, response.headers.get("x-controlplane-notice")) == (200, notice)
+    if read_as is not None:
+        assert response.json()["version"] == read_as
+    assert "x-controlplane-notice" not in (await client.get("/")).headers
+
+
+async def test_a_notice_comes_with_errors(client: httpx.AsyncClient) -> None:
+    """What is not found may be so because of the release."""
+    for path in ("/connectors/nix?profile=7.0", "/nix?profile=%0d%0a7.0%0d%0a"):
+        response = await client.get(path)
+        assert response.status_code == 404
+        assert response.headers["x-controlplane-notice"] == (
+            "release 7.0 is not known; read as 4.3.0"
+        )
+
+
 async def test_as_of_a_record(client: httpx.AsyncClient) -> None:
     """`as_of=config@N` answers as if that record were the last one."""
     before = await client.get("/connectors?as_of=config@0")
@@ -209,9 +234,14 @@ async def test_as_of_a_record(client: httpx.AsyncClient) -> None:
 
 @pytest.mark.parametrize("zone", ["Z", "%2B00:00", "+00:00"])
 async def test_as_of_a_time(client: httpx.AsyncClient, zone: str) -> None:
-    """A time will do, with its zone as people type it; before all records there is nothing."""
-    response = await client.get(f"/connectors?as_of=2001-01-01T00:00:00{zone}")
-    assert (response.status_code, response.json()) == (200, [])
+    """A time will do, with its zone as people type it; before the first record there is no log."""
+    response = await client.get(f"/connectors?as_of=2100-01-01T00:00:00{zone}")
+    assert (response.status_code, response.json()) == (
+        200,
+        (await client.get("/connectors")).json(),
+    )
+    early = await client.get(f"/connectors?as_of=2001-01-01T00:00:00{zone}")
+    assert (early.status_code, "is before the first record" in early.text) == (400, True)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +250,7 @@ async def test_as_of_a_time(client: httpx.AsyncClient, zone: str) -> None:
         ("as_of=nope", "'nope' is no point in time"),
         ("as_of=", "is no point in time"),
         ("as_of=config@99999", "the log has no record at config@99999"),
-        ("as_of=%7B%22nix%22:[1]%7D", "the log has no topic nix"),
+        ("as_of=%7B%22nix%22:[1]%7D", "the log has no topic"),
         ("as_of=%7B%22connect-configs%22:1%7D", "not a vector of end offsets"),
         ("as_of=" + "9" * 5000, "a moment has at most 4096 characters"),
         ("profile=9.x", "unknown release '9.x'"),
