@@ -7,12 +7,13 @@ the past is what the remaining records tell of it.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 
-from controlplane.core.order import UnknownMoment, ends_at
+from controlplane.core.moments import UnknownMoment, is_vector, read_vector, shown
+from controlplane.core.order import ends_at
 from controlplane.core.profiles import KIP, Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.loading import load, own_topics, read_topics
+from controlplane.logs.cuts import Cut, fitted, padded
 from controlplane.logs.log import ReadableLog
 from controlplane.recent import Recent
 
@@ -51,8 +52,6 @@ class Past:
             UnknownMoment: not such a text, or the log has nothing there.
             LogUnavailable: the log cannot be read at present.
         """
-        if len(moment) > MOMENT_LENGTH:
-            raise UnknownMoment(f"a moment has at most {MOMENT_LENGTH} characters")
         async with self._turn:
             cut = await self._cut(moment, now)
             key = profile.release, _key(cut)
@@ -68,7 +67,10 @@ class Past:
         """The cut at a moment. A later record may still belong before it, so `now` counts."""
         key = moment, _key(now)
         kept = self._cuts.get(key)
-        return kept or self._cuts.put(key, await cut_at(self._log, moment, self._topics, now))
+        if kept is None:
+            cut = await cut_at(self._log, moment, self._topics, now)
+            kept = self._cuts.put(key, cut.ends)
+        return kept
 
     async def _load(self, profile: Profile, cut: Ends) -> ClusterState:
         fold = await load(
@@ -93,7 +95,7 @@ async def ends_now(log: ReadableLog, topics: Topics) -> dict[str, list[int]]:
     return {topic: list(parts) for topic, parts in ends.items()}
 
 
-async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> Ends:
+async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> Cut:
     """The cut through the log at a moment, with every topic and partition that is read then.
 
     `now` is up to where the log is looked at. Connectors that had an offsets topic of their own
@@ -102,16 +104,21 @@ async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> En
     Raises:
         UnknownMoment: not such a text, or the log has nothing there.
     """
+    if len(moment) > MOMENT_LENGTH:
+        raise UnknownMoment(f"a moment has at most {MOMENT_LENGTH} characters")
     names = await read_topics(log, topics)
-    if moment.lstrip().startswith("{"):
-        return await _whole(log, ends_at((), moment, topics), names)
-    batches = [batch async for batch in log.read(names, stop=_only(now, names))]
+    if is_vector(moment):
+        return await _fitted(log, read_vector(moment), topics, names)
+    wanted = [*dict.fromkeys([*names, *now])]
+    batches = [batch async for batch in log.read(wanted, stop=_only(now, wanted))]
     cut = await _whole(log, ends_at(batches, moment, topics), names)
     own = await _own_topics(log, topics, cut)
-    if not own:
-        return cut
-    batches += [batch async for batch in log.read(own)]
-    return await _whole(log, ends_at(batches, moment, topics), [*names, *own])
+    more = [topic for topic in own if topic not in wanted]
+    if more:
+        batches += [batch async for batch in log.read(more)]
+    if own:
+        cut = await _whole(log, ends_at(batches, moment, topics), [*names, *own])
+    return Cut(cut)
 
 
 _Key = tuple[tuple[str, tuple[int, ...]], ...]
@@ -132,21 +139,14 @@ async def _own_topics(log: ReadableLog, topics: Topics, ends: Ends) -> list[str]
 
 
 async def _whole(log: ReadableLog, cut: Ends, names: Sequence[str]) -> dict[str, list[int]]:
-    """A cut as every reader takes it: no topic and no partition left out."""
-    known = await log.topics()
-    unknown = sorted(cut.keys() - known.keys())
+    """A cut of these topics as every reader takes it: no topic and no partition left out."""
+    ends = await log.ends(names)
+    return {topic: padded(cut.get(topic, ()), there) for topic, there in ends.items()}
+
+
+async def _fitted(log: ReadableLog, vector: Ends, topics: Topics, names: Sequence[str]) -> Cut:
+    """The cut that somebody's vector means."""
+    unknown = sorted(vector.keys() - (await log.topics()).keys())
     if unknown:
-        raise UnknownMoment(f"the log has no topic {unknown[0]}: it has {', '.join(names)}")
-    ends = await log.ends({*names, *cut})
-    return {topic: _padded(topic, cut.get(topic, ()), parts) for topic, parts in ends.items()}
-
-
-def _padded(topic: str, cut: Sequence[int], ends: Sequence[int]) -> list[int]:
-    """The cut of one topic.
-
-    It may lie beyond the last record: in Kafka markers of transactions come there, which are no
-    records, and a dump does not tell of partitions in which nothing is.
-    """
-    if any(at < 0 for at in cut):
-        raise UnknownMoment(f"no end offset of {topic} is negative: {[*cut]}")
-    return [min(at, end) for at, end in zip_longest(cut, ends, fillvalue=0)][: len(ends)]
+        raise UnknownMoment(f"the log has no topic {shown(unknown[0])}: it has {', '.join(names)}")
+    return fitted(vector, await log.ends([*dict.fromkeys([*names, *vector])]), topics.config)

@@ -13,7 +13,8 @@ from controlplane.asof import MOMENT_LENGTH, Past
 from controlplane.core import views
 from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.evolve import fold
-from controlplane.core.order import UnknownMoment, before, entries_of, in_order
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.order import before, entries_of, in_order
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.follower import Follower, Limits
@@ -323,7 +324,7 @@ async def test_state_at_a_vector(life: ReadableLog) -> None:
     ends = {"connect-configs": [57], "connect-status": [10, 1_000]}
     entries = list(before(await entries_in(life), ends))
     async with Follower(life) as follower:
-        text = '{"connect-configs":[57, 1],"connect-status":[10,1000]}'
+        text = '{"connect-configs":[57, 0],"connect-status":[10,1000]}'
         state = await follower.state_at(text, NEW)
     assert facts(state) == facts(fold(entries, NEW))
 

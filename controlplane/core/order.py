@@ -130,20 +130,22 @@ def _last_rank(ranked: Sequence[Ranked], moment: str, topics: Topics) -> Rank:
             if offset in batch.offsets:
                 return ranks[batch.offsets.index(offset)]
             there += batch.offsets
-    if topic not in {batch.topic for batch, _ in ranked} | {*msgspec.structs.astuple(topics)}:
-        known = ", ".join(topics.__struct_fields__)
-        raise UnknownMoment(f"unknown topic {shown(topic)}: {known} or a topic's full name")
-    where = f"{topic} partition {partition}" if partition else topic
-    raise UnknownMoment(f"the log has no record at {moment}: {where} has {_span(there, offset)}")
+    known = {batch.topic for batch, _ in ranked} | {*msgspec.structs.astuple(topics)}
+    why = _span(there, moment, offset, topic, partition)
+    if topic not in known:
+        names = ", ".join(topics.__struct_fields__)
+        why = f"unknown topic {shown(topic)}, name {names} or a topic in full"
+    raise UnknownMoment(f"the log has no record at {moment}: {why}")
 
 
-def _span(offsets: Sequence[int], missing: int) -> str:
-    """Which offsets there are, for somebody who asked for one that is not."""
-    if not offsets:
-        return "no records"
-    first, last = min(offsets), max(offsets)
-    within = first < missing < last
-    return f"{first} to {last}" + (", and this one was compacted away or is none" if within else "")
+def _span(there: Sequence[int], moment: str, missing: int, topic: str, partition: int) -> str:
+    """Which records there are, for somebody who asked for one that is not."""
+    if not there:
+        return f"{topic} has no records in partition {partition}"
+    stem = moment[: moment.rindex(":" if ":" in moment else "@") + 1]
+    first, last = min(there), max(there)
+    within = ", and this one was compacted away or is none" if first < missing < last else ""
+    return f"{topic} reaches from {stem}{first} to {stem}{last}{within}"
 
 
 def _last_time(ranked: Sequence[Ranked], moment: str) -> Rank:

@@ -327,7 +327,7 @@ def resolve(name: str) -> Resolved:
         return Resolved(_profile(KIP))
     if text in RELEASES:
         return Resolved(_profile(text))
-    if not re.fullmatch(r"\d+(\.\d+){1,3}", text, re.ASCII):
+    if not _RELEASE.fullmatch(text):
         raise UnknownRelease(_unknown(name))
     line = [release for release in RELEASES if release.startswith(text + ".")]
     if line:
@@ -342,8 +342,18 @@ def resolve(name: str) -> Resolved:
     raise UnknownRelease(_unknown(name))
 
 
+NAME_DIGITS = 6
+"""Digits of each number in a release's name: no release has as many, and no flood is read."""
+
+NAME_SHOWN = 40
+"""Characters of a name that a message repeats."""
+
+_RELEASE = re.compile(rf"\d{{1,{NAME_DIGITS}}}(\.\d{{1,{NAME_DIGITS}}}){{1,3}}", re.ASCII)
+
+
 def _unknown(name: str) -> str:
-    return f"unknown release {name!r}: use {RELEASES[0]} to {NEWEST}, a line such as 3.9, or kip"
+    told = name if len(name) <= NAME_SHOWN else name[: NAME_SHOWN - 1] + "…"
+    return f"unknown release {told!r}: use {RELEASES[0]} to {NEWEST}, a line such as 3.9, or kip"
 
 
 def _distinct() -> tuple[Profile, ...]:

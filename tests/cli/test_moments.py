@@ -1,0 +1,125 @@
+"""`--as-of`: moments that a log has, and what is said of those that it cannot have."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.moments import read_time_ms
+from tests.cli.calling import Said, call, embedded, refusal
+
+FLOOD = "9" * 4_200
+"""Python takes no more than 4300 digits for a number."""
+
+
+def as_of(histories: Path, moment: str, *options: str) -> Said:
+    """Inspect the life of 3.9 at a moment."""
+    return call("inspect", histories / "life-3.9.log.jsonl", "--as-of", moment, *options)
+
+
+@pytest.mark.parametrize(
+    ("moment", "sentence"),
+    [
+        ("2020-01-01", "'2020-01-01' is before the first record (2026-"),
+        ("946684800000", "'946684800000' is before the first record (2026-"),
+        ("1795214808", "1970-01-21 in milliseconds, before the first record: did you mean seconds"),
+        ("20261120", "did you mean 2026-11-20?"),
+        (
+            "57",
+            "57 is 1970-01-01 in milliseconds, before the first record: did you mean config@57?",
+        ),
+        ("1795214808118000000", "is no time in milliseconds: it ends with the year 9999"),
+        (FLOOD[:4000], "is no time in milliseconds"),
+        (f"config@{FLOOD[:4000]}", "is no position: write it like config@57"),
+        (f"config@{FLOOD[:4000]}:1", "is no position: write it like config@57"),
+        ("9" * 5_000, "a moment has at most 4096 characters"),
+        ("config@100000", "connect-configs reaches from config@0 to config@"),
+        ("status@1:999", "connect-status reaches from status@1:0 to status@1:"),
+        ("Config@57", "unknown topic 'Config', name config, offsets, status, commands or a topic"),
+        ("{}", "a vector needs the end of connect-configs"),
+        ('{"connect-status":[5,0,0]}', "a vector needs the end of connect-configs"),
+        ('{"connect-configs":[5,7]}', "the vector has 2 ends of connect-configs, which has 1"),
+        ('{"connect-configs":[1099511627776]}', "is beyond what any log has"),
+        ('{"connect-configs":[99999999999999999999999]}', "is beyond what any log has"),
+        (f'{{"connect-configs":[{FLOOD[:4000]}]}}', "end offset"),
+    ],
+)
+def test_no_moment_of_this_log(histories: Path, moment: str, sentence: str) -> None:
+    """Refused with one sentence, which is a short one; never an empty cluster."""
+    told = refusal(as_of(histories, moment))
+    assert sentence in told
+    assert len(told) < 400
+
+
+@pytest.mark.parametrize("release", ["3." + "9" * 5_000, "9" * 5_000 + ".1"])
+def test_no_release_has_so_many_digits(histories: Path, release: str) -> None:
+    """Refused as any unknown release."""
+    said = call("inspect", histories / "life-3.9.log.jsonl", "--profile", release)
+    told = refusal(said)
+    assert "unknown release" in told
+    assert len(told) < 200
+
+
+def test_a_time_after_the_last_record_is_now(histories: Path) -> None:
+    """The future has not changed anything yet."""
+    now = call("inspect", histories / "life-3.9.log.jsonl")
+    assert as_of(histories, "2100-01-01").out == now.out
+
+
+def test_the_time_of_the_first_record_is_its_moment(histories: Path) -> None:
+    """As the refusal prints it, to the millisecond."""
+    told = refusal(as_of(histories, "2020-01-01"))
+    first = told.partition("(")[2].rstrip(")")
+    found = as_of(histories, first, "-o", "json").json
+    assert sum(map(sum, found["read_up_to"].values())) > 0
+
+
+def test_a_time_is_read_to_the_millisecond() -> None:
+    """ISO text and milliseconds mean the same instant, whatever floats would make of it."""
+    for ms in range(1_000):
+        assert read_time_ms(f"2026-11-20T22:46:48.{ms:03}Z") == 1_795_214_808_000 + ms
+
+
+def test_a_log_without_times_has_no_moment_by_time(tmp_path: Path) -> None:
+    """A record is asked for instead."""
+    log = embedded(tmp_path / "log.db", [Entry("connect-configs", 0, 0, -1, b"k", None)])
+    assert "the times of these records are unknown" in refusal(
+        call("inspect", log, "--as-of", "2026-01-01")
+    )
+    assert call("inspect", log, "--as-of", "config@0").code == 0
+
+
+@pytest.mark.parametrize(
+    ("vector", "notices"),
+    [
+        (
+            {"connect-configs": [5700], "connect-offsets": [0] * 9, "connect-status": [9, 9, 9]},
+            ["connect-configs ends at 100: it is read to there, not to 5700"],
+        ),
+        (
+            {"connect-configs": [58], "connect-status": [9]},
+            [
+                "the vector does not name connect-offsets: nothing of it is read",
+                "the vector names 1 of 3 partitions of connect-status: the rest is out",
+            ],
+        ),
+    ],
+)
+def test_what_a_vector_leaves_open_is_said(
+    histories: Path, vector: dict[str, list[int]], notices: list[str]
+) -> None:
+    """Beside the table, and among the problems in JSON."""
+    said = as_of(histories, json.dumps(vector), "-o", "json")
+    assert said.code == 0
+    assert said.json["problems"] == notices
+    assert len(said.err.splitlines()) == len(notices)
+
+
+def test_the_guides_vector_fits(histories: Path) -> None:
+    """What the guide shows is no odd case."""
+    guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text("utf-8")
+    vector = guide.partition("`'{")[2].partition("}'`")[0]
+    said = as_of(histories, "{" + vector + "}", "-o", "json")
+    assert (said.code, said.json["problems"]) == (0, [])
+    assert said.json["read_up_to"] == json.loads("{" + vector + "}")
