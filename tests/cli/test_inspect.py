@@ -136,6 +136,24 @@ def test_one_connector_in_depth(histories: Path) -> None:
     assert "RUNNING on 127.0.0.1:8083, generation" in shown
 
 
+def test_a_count_that_no_worker_can_list(tmp_path: Path) -> None:
+    """Every view tells why, and shows what there is; names may hold any character."""
+    log = embedded(
+        tmp_path / "log.db",
+        [
+            Entry("connect-configs", 0, 0, 1, b"connector-a=b", b'{"properties":{}}'),
+            Entry("connect-configs", 0, 1, 1, b"task-a=b-0", b'{"properties":{"x":"y"}}'),
+            Entry("connect-configs", 0, 2, 2, b"commit-a=b", b'{"tasks":2147483647}'),
+        ],
+    )
+    for form in ([], ["-o", "json"]):
+        for view in (["--connector"], ["--history"]):
+            assert call("inspect", log, *view, "a=b", *form).code == 0
+        assert call("inspect", log, "--compare", "3.4,3.9", *form).code == 0
+    shown = call("inspect", log, "--connector", "a=b").out
+    assert "a worker fails at reading its tasks: 2147483647 tasks are more than" in shown
+
+
 def test_offsets_of_a_sink_lie_elsewhere(histories: Path) -> None:
     """A sink's offsets are in its consumer group, and that is said."""
     catalogue = str(histories / "catalogue.json")

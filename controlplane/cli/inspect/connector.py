@@ -57,26 +57,32 @@ def describe(state: ClusterState, name: str, plugins: Plugins) -> dict[str, Any]
     halves = [half.value for owner, half in views.half_done(state) if owner == name]
     brief = facts(state, name, plugins, halves)
     config = state.config.connectors.get(name)
+    tasks, fails = _tasks(state, name)
     return {
         "profile": state.profile.release,
         "exactly_once": state.exactly_once,
         **msgspec.to_builtins(brief, str_keys=True),
         "config": None if config is None else redacted(config),
         "connector_status": report(state.status.connectors.get(name)),
-        "task_list": _tasks(state, name),
+        "task_list": tasks,
         "active_topics": views.active_topics(state, name),
         "source_offsets": _offsets(state, name),
         "offsets_topics": views.offsets_topics(state, name),
         "inconsistent": name in state.config.inconsistent,
         "half_done": halves,
+        "reading_fails": fails,
     }
 
 
-def _tasks(state: ClusterState, name: str) -> list[dict[str, Any]]:
-    """Each task that has a config or a status."""
-    configs, reported = views.task_configs(state, name), state.status.tasks.get(name, {})
-    waiting = state.config.deferred.get(name, {})
-    return [
+def _tasks(state: ClusterState, name: str) -> tuple[list[dict[str, Any]], str | None]:
+    """Each task that has a config or a status, and why a worker could not list them, if so."""
+    fails: str | None = None
+    try:
+        configs = views.task_configs(state, name)
+    except views.ReadFailed as failure:
+        configs, fails = dict(state.config.tasks.get(name, {})), str(failure)
+    reported, waiting = state.status.tasks.get(name, {}), state.config.deferred.get(name, {})
+    tasks = [
         {
             "task": task,
             "config": redacted(configs.get(task) or {}) if task in configs else None,
@@ -85,6 +91,7 @@ def _tasks(state: ClusterState, name: str) -> list[dict[str, Any]]:
         }
         for task in sorted({*configs, *reported, *waiting})
     ]
+    return tasks, fails
 
 
 def _offsets(state: ClusterState, name: str) -> list[dict[str, Any]]:
@@ -110,6 +117,8 @@ def _print(document: Mapping[str, Any]) -> None:
     else:
         table(("CONFIG", ""), [(key, _text(value)) for key, value in sorted(config.items())])
     say()
+    if document["reading_fails"]:
+        say(f"a worker fails at reading its tasks: {document['reading_fails']}")
     _print_tasks(document["task_list"])
     say()
     _print_offsets(document)
