@@ -16,6 +16,7 @@ from controlplane.logs.sqlite.schema import (
     upgrade,
 )
 from controlplane.logs.sqlite.settings import SqliteSettings
+from controlplane.logs.sqlite.traces import is_frozen, wal_of
 
 _HEADER = struct.Struct(">16s H 10x I 28x I 4x I 28x")
 """The first 100 bytes of a SQLite file: magic, page size, number of pages, user version,
@@ -41,9 +42,7 @@ def examine(path: Path) -> None:
         message = f"{path} is a SQLite file of another program, not a log: name another file."
         raise LogNotUsable(message)
     check_version(path, version)
-    # SQLite resolves links before it names the companions of a file.
-    real = path.resolve()
-    wal = real.with_name(real.name + "-wal")
+    wal = wal_of(path)
     size = _PAGE_BYTES_MAX if page_bytes == 1 else page_bytes
     if length < size * pages and not (wal.exists() and wal.stat().st_size):
         message = f"The log {path} is cut off: it has {length} bytes of {size * pages}"
@@ -93,8 +92,9 @@ def place(made: Path, path: Path) -> None:
 
 def connect(path: Path, mode: str, wait_ms: int = 0) -> sqlite3.Connection:
     """A connection in mode "ro" or "rw" that never checkpoints, used by one thread at a time."""
+    frozen = "&immutable=1" if mode == "ro" and is_frozen(path) else ""
     connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}",
+        f"{path.absolute().as_uri()}?mode={mode}{frozen}",
         uri=True,
         isolation_level=None,
         check_same_thread=False,

@@ -12,7 +12,7 @@ from controlplane.logs.changes import follow
 from controlplane.logs.compaction import Sieve
 from controlplane.logs.log import Ends, LogNotUsable, Record
 from controlplane.logs.spans import below_ends, topic_in
-from controlplane.logs.sqlite import compaction, files, imports, reader
+from controlplane.logs.sqlite import compaction, files, imports, reader, traces
 from controlplane.logs.sqlite.backup import back_up
 from controlplane.logs.sqlite.errors import log_errors
 from controlplane.logs.sqlite.ledger import Ledger
@@ -42,6 +42,7 @@ class SqliteLog:
         self.path = path
         self.notices: tuple[str, ...] = _notices() if connections.writing else ()
         self._settings = settings
+        self._leaves_none = connections.leaves_none
         self._pool = Pool(path, settings.read_wait_ms)
         self._watch = Watch(connections.watching, settings.tail_poll_interval_ms)
         self._writer: Writer | None = None
@@ -112,6 +113,8 @@ class SqliteLog:
         await asyncio.to_thread(self._pool.close)
         if self._writer is not None:
             await self._writer.close()
+        if self._leaves_none:
+            await asyncio.to_thread(traces.leave_none, self.path)
 
     async def create_topic(self, topic: str, partitions: int) -> None:
         """Make a topic, unless it is there with as many partitions."""
@@ -198,6 +201,8 @@ def _notices() -> tuple[str, ...]:
 class _Connections(NamedTuple):
     watching: sqlite3.Connection
     writing: sqlite3.Connection | None = None
+    leaves_none: bool = False
+    """SQLite's companions of the file were not there before, and are not to be there after."""
 
 
 def _open(path: Path, *, create: bool, read_only: bool, limits: SqliteSettings) -> _Connections:
@@ -206,7 +211,8 @@ def _open(path: Path, *, create: bool, read_only: bool, limits: SqliteSettings) 
         files.create(path)
     files.examine(path)
     if read_only:
+        alone = not traces.wal_of(path).exists()
         files.check_readable(path, limits)
-        return _Connections(files.connect(path, "ro"))
+        return _Connections(files.connect(path, "ro"), leaves_none=alone)
     writing = files.connect_writer(path, limits)
     return _Connections(files.connect(path, "ro"), writing)

@@ -9,8 +9,11 @@ from typing import TypeVar
 from controlplane.logs.log import LogUnavailable
 from controlplane.logs.sqlite.errors import log_errors
 from controlplane.logs.sqlite.files import connect
+from controlplane.logs.sqlite.traces import is_frozen, wal_of
 
 T = TypeVar("T")
+
+_NOT_SO = "(its directory may not be written), but somebody writes to it now: open it again"
 
 
 class Pool:
@@ -23,6 +26,7 @@ class Pool:
     def __init__(self, path: Path, wait_ms: int) -> None:
         self._path = path
         self._wait_ms = wait_ms
+        self._frozen = is_frozen(path)
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
@@ -48,6 +52,8 @@ class Pool:
         with self._lock:
             if self._closed:
                 raise LogUnavailable(f"The log {self._path} is closed: open it again.")
+            if self._frozen and wal_of(self._path).exists():
+                raise LogUnavailable(f"{self._path} was read as a file at rest {_NOT_SO}")
             if self._idle:
                 return self._idle.pop()
         return connect(self._path, "ro", self._wait_ms)

@@ -1,0 +1,105 @@
+"""An embedded log at rest: read where nothing may be written, and left as it was found."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.order import entries_of
+from controlplane.logs.log import LogUnavailable, Record
+from controlplane.logs.sqlite import SqliteLog
+from tests.cli.calling import unprivileged
+
+RECORD = Record("t", 0, 1, b"k", b"v")
+
+
+async def read_all(log: SqliteLog) -> list[Entry]:
+    """Every record."""
+    return list(entries_of([batch async for batch in log.read(["t"])]))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file."""
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.fixture
+async def path(tmp_path: Path) -> Path:
+    """A log with one record, closed, in a directory of its own."""
+    (tmp_path / "archive").mkdir()
+    log = await SqliteLog.open(tmp_path / "archive" / "log.db")
+    await log.create_topic("t", 1)
+    await log.append([RECORD])
+    await log.close()
+    return tmp_path / "archive" / "log.db"
+
+
+@pytest.fixture
+def archived(path: Path) -> Iterator[Path]:
+    """The same where nobody may write, but everybody read."""
+    path.chmod(0o444)
+    for parent in (path.parent, *path.parents[1:4]):
+        parent.chmod(0o555)
+    yield path
+    for parent in (path.parent, *path.parents[1:4]):
+        parent.chmod(0o755)
+
+
+async def test_a_log_in_a_directory_that_may_not_be_written(archived: Path) -> None:
+    """An archive, a read-only mount: there cannot be a write-ahead log, and none is needed."""
+    with unprivileged():
+        log = await SqliteLog.open(archived, create=False, read_only=True)
+        assert [one.value for one in await read_all(log)] == [b"v"]
+        await log.close()
+    assert [file.name for file in archived.parent.iterdir()] == ["log.db"]
+
+
+async def test_a_log_that_turns_out_not_to_be_at_rest(archived: Path) -> None:
+    """Who may not see what is being written says so, and does not answer from half of it."""
+    with unprivileged():
+        log = await SqliteLog.open(archived, create=False, read_only=True)
+    archived.parent.chmod(0o755)
+    archived.with_name("log.db-wal").write_bytes(b"something")
+    with pytest.raises(LogUnavailable, match="somebody writes to it now"):
+        await read_all(log)
+    await log.close()
+
+
+async def test_a_reader_leaves_nothing_behind(path: Path) -> None:
+    """No file more, and not a byte of the log another one."""
+    before = contents(path.parent)
+    log = await SqliteLog.open(path, create=False, read_only=True)
+    assert len(await read_all(log)) == 1
+    await log.close()
+    assert contents(path.parent) == before
+    assert list(before) == ["log.db"]
+
+
+async def test_a_reader_that_goes_does_not_disturb_a_writer(path: Path) -> None:
+    """A writer that has come since keeps its files, and what it writes is there."""
+    reader = await SqliteLog.open(path, create=False, read_only=True)
+    writer = await SqliteLog.open(path)
+    await reader.close()
+    await writer.append([RECORD])
+    other = await SqliteLog.open(path, create=False, read_only=True)
+    assert len(await read_all(other)) == 2
+    await other.close()
+    await writer.append([RECORD])
+    assert len(await read_all(writer)) == 3
+    await writer.close()
+
+
+async def test_a_reader_leaves_what_a_crashed_writer_wrote(path: Path, tmp_path: Path) -> None:
+    """A write-ahead log with records in it is theirs, not the reader's."""
+    writer = await SqliteLog.open(path)
+    await writer.append([RECORD])
+    crashed = tmp_path / "crashed.db"
+    for suffix in ("", "-wal"):
+        shutil.copy(f"{path}{suffix}", f"{crashed}{suffix}")
+    await writer.close()
+    reader = await SqliteLog.open(crashed, create=False, read_only=True)
+    assert len(await read_all(reader)) == 2
+    await reader.close()
+    assert crashed.with_name("crashed.db-wal").stat().st_size
