@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from controlplane.cli.failing import one_sentence
+from controlplane.cli.failing import one_sentence, well_ended
 
 
 class Command(NamedTuple):
@@ -49,7 +49,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
-        with one_sentence():
+        with well_ended(), one_sentence():
             return super().invoke(ctx)
 
 

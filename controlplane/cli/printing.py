@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
 from typing import Any
 
 from rich import box
@@ -17,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from controlplane.cli.failing import write
 from controlplane.core import javajson
 
 WIDE_COLUMNS = 200
@@ -61,12 +63,13 @@ def count(number: int, what: str) -> str:
 
 def say(text: str = "", style: str = "") -> None:
     """Print a line, made safe; on a terminal it wraps between words."""
-    _console().print(Text(safe(text), style=style), soft_wrap=not sys.stdout.isatty())
+    write(_rendered(Text(safe(text), style=style), soft_wrap=not _is_terminal()))
 
 
 def note(text: str) -> None:
     """Print a remark to standard error: what is not the answer itself."""
-    sys.stderr.write(safe(text) + "\n")
+    if sys.stderr is not None:
+        sys.stderr.write(safe(text) + "\n")
 
 
 def table(
@@ -91,11 +94,8 @@ def table(
         shown.add_column(Text(head), overflow="fold")
     for number, row in enumerate(rows):
         shown.add_row(*(Text(short(cell)) for cell in row), style=styles.get(number, ""))
-    console = _console()
-    with console.capture() as printed:
-        console.print(shown)
     # Cells are padded to the width of their column; at the end of a line that is noise.
-    sys.stdout.write("".join(line.rstrip() + "\n" for line in printed.get().splitlines()))
+    write("".join(line.rstrip() + "\n" for line in _rendered(shown).splitlines()))
 
 
 def print_json(value: Any) -> None:
@@ -104,10 +104,10 @@ def print_json(value: Any) -> None:
     if _is_deep(plain):
         text = javajson.encode(plain).decode()
     else:
-        ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
+        ascii_only = not (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
         text = json.dumps(plain, indent=2, ensure_ascii=ascii_only)
     # A lone surrogate is no UTF-8, but as an escape it is JSON.
-    sys.stdout.write(_SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text) + "\n")
+    write(_SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text) + "\n")
 
 
 def json_line(value: Any) -> str:
@@ -170,7 +170,22 @@ def _is_deep(value: Any) -> bool:
     return any(isinstance(item, dict | list) for item in level)
 
 
-def _console() -> Console:
-    terminal = sys.stdout.isatty()
-    columns = shutil.get_terminal_size((WIDE_COLUMNS, 0)).columns
-    return Console(width=columns, no_color=not terminal, highlight=False, markup=False, emoji=False)
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def _rendered(what: Any, *, soft_wrap: bool = False) -> str:
+    """What standard output is to show, as text; with colours only on a terminal."""
+    terminal = _is_terminal()
+    console = Console(
+        file=StringIO(),
+        force_terminal=terminal,
+        width=shutil.get_terminal_size((WIDE_COLUMNS, 0)).columns,
+        no_color=not terminal,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    with console.capture() as printed:
+        console.print(what, soft_wrap=soft_wrap)
+    return printed.get()

@@ -38,7 +38,9 @@ class Said(NamedTuple):
 def call(*arguments: object, columns: int = 120) -> Said:
     """Run a command in this process. A traceback fails the test."""
     words = [str(one) for one in arguments]
-    result = CliRunner().invoke(main, words, env={"COLUMNS": str(columns)})
+    result = CliRunner().invoke(
+        main, words, env={"COLUMNS": str(columns), "CONTROLPLANE_DEBUG": "1"}
+    )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Said(result.exit_code, result.stdout, result.stderr)

@@ -3,10 +3,12 @@
 import subprocess
 import sys
 
+import click
 import pytest
+from click.testing import CliRunner
 
-from controlplane.__main__ import COMMANDS
-from tests.cli.calling import ROOT, call, shell
+from controlplane.__main__ import COMMANDS, Commands
+from tests.cli.calling import ROOT, Said, call, refusal, shell
 
 LIFE = "tests/histories/life-3.9.log.jsonl"
 
@@ -54,9 +56,71 @@ def test_a_process_of_its_own_exits_as_promised() -> None:
     assert refused.err == "Error: nowhere.jsonl does not exist: check the path\n"
 
 
-def test_a_reader_may_leave_early() -> None:
-    """`| head -1` ends the command without a traceback."""
-    words = f"{sys.executable} -m controlplane inspect {LIFE} --history pages | head -1"
-    done = subprocess.run(words, shell=True, cwd=ROOT, capture_output=True, check=False)
-    assert done.stdout.startswith(b"RECORD")
-    assert b"Traceback" not in done.stderr
+COMMAND = f"{sys.executable} -m controlplane inspect {LIFE}"
+
+
+def bash(words: str) -> Said:
+    """Run a line of shell; the exit code is the first command's."""
+    done = subprocess.run(
+        ["bash", "-c", f"{words}; exit ${{PIPESTATUS[0]}}"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.mark.parametrize("view", ["", "-o json", "--history pages", "--rest"])
+def test_a_reader_may_leave_early(view: str) -> None:
+    """`| head -1` ends the command as if it had been read to the end, and so does no reader."""
+    for reader in ("head -1", "true"):
+        said = bash(f"{COMMAND} {view} | {reader}")
+        assert (said.code, said.err) == (0, "")
+
+
+@pytest.mark.parametrize("view", ["", "-o json", "--history pages"])
+def test_output_that_cannot_be_written(view: str) -> None:
+    """A full disk and a closed output are refusals like others."""
+    for where, why in ((">/dev/full", "(No space left on device)"), (">&-", "is closed")):
+        said = bash(f"{COMMAND} {view} {where}")
+        assert why in refusal(said)
+
+
+class Broken(click.Command):
+    """A command that fails as it should not."""
+
+    def invoke(self, ctx: click.Context) -> None:
+        """Fail as the parameter says."""
+        raise {"defect": ValueError("oh"), "interrupt": KeyboardInterrupt()}[ctx.args[0]]
+
+
+BREAKING = Commands(
+    commands={"break": Broken("break", context_settings={"allow_extra_args": True})}
+)
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "says"),
+    [
+        ("defect", 70, "Error: a defect of controlplane (ValueError: oh): please report it"),
+        ("interrupt", 130, "interrupted\n"),
+    ],
+)
+def test_other_ends(how: str, code: int, says: str) -> None:
+    """A defect and Ctrl-C: a word or a sentence, and a code that means nothing else."""
+    group = Commands(
+        commands={"break": Broken("break", context_settings={"allow_extra_args": True})}
+    )
+    result = CliRunner().invoke(group, ["break", how])
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr.startswith(says)
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_defect_can_be_looked_into() -> None:
+    """With its traceback, where that is asked for."""
+    group = Commands(
+        commands={"break": Broken("break", context_settings={"allow_extra_args": True})}
+    )
+    result = CliRunner().invoke(group, ["break", "defect"], env={"CONTROLPLANE_DEBUG": "1"})
+    assert isinstance(result.exception, ValueError)

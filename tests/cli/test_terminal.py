@@ -53,7 +53,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def fill() -> None:
         log = await SqliteLog.open(path)
-        for topic in ("connect-configs", "connect-offsets"):
+        for topic in ("connect-configs", "connect-offsets", "connect-status"):
             await log.create_topic(topic, 1)
         records = [
             Record("connect-offsets", 0, 1, b'["c",{"f":%d}]' % (n % 100), b'{"at":1}')
