@@ -62,9 +62,9 @@ class Result(msgspec.Struct, frozen=True):
 @click.command("import")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.argument("log")
-@log_options
 @click.option("--partial", is_flag=True, help="Take what can be read of a file with bad lines.")
 @output_option
+@log_options
 def import_logs(
     files: tuple[str, ...], log: str, reading: Reading, *, partial: bool, output: str
 ) -> None:

@@ -84,6 +84,9 @@ def _run(files: Sequence[Path], folds: Folds, *, rewriting: bool) -> list[Result
     if rewriting:
         check_clean(files)
     scenarios = [(path, read(path)) for path in files]
+    for path, one in scenarios:
+        if not one.steps:
+            raise BadScenario(f"{path}: no step in it, so nothing is shown: add `cluster w1@3.9`")
     results = [Result(path, one, asyncio.run(play(one, folds))) for path, one in scenarios]
     if rewriting:
         for result in results:
@@ -100,11 +103,17 @@ def _print(results: Sequence[Result], *, rewriting: bool) -> None:
                 _print_difference(result.scenario, one)
         say(ADVICE)
     steps = count(sum(len(result.played) for result in results), "step")
-    verdict = f"{len(different)} {'rewritten' if rewriting else 'differ'}"
+    verdict = f"{len(different)} {_verb(len(different), rewriting=rewriting)}"
     say(
         f"{count(len(results), 'scenario')}, {steps}: {verdict if different else 'all as written'}",
         style="red" if different and not rewriting else "green",
     )
+
+
+def _verb(different: int, *, rewriting: bool) -> str:
+    if rewriting:
+        return "rewritten"
+    return "differs" if different == 1 else "differ"
 
 
 def _print_difference(parsed: Scenario, played: Played) -> None:

@@ -28,6 +28,7 @@ from controlplane.cli.options import (
 from controlplane.cli.printing import note, print_json, say
 from controlplane.cli.sources import read_all
 from controlplane.core.entry import Entry
+from controlplane.logs.opening import KAFKA, path_of
 from controlplane.scenario.story import (
     BadStory,
     Difference,
@@ -41,6 +42,9 @@ from controlplane.scenario.story import (
 
 EXACTLY_ONCE = "--exactly-once"
 EVERY_WORKER = "*"
+
+FIRST_LINE_BYTES = 1 << 16
+"""How much of a first line is looked at for the name of a history: far more than any needs."""
 
 _STYLES = {"-": "red", "+": "green", "@": "cyan"}
 
@@ -74,7 +78,6 @@ class _Verify(click.Command):
 @click.command(cls=_Verify)
 @click.argument("log")
 @click.argument("story", type=FILE)
-@log_options
 @click.option(
     "--before",
     metavar="LOG",
@@ -90,6 +93,7 @@ class _Verify(click.Command):
 )
 @plugins_option
 @output_option
+@log_options
 def verify(log: str, story: Path, reading: Reading, **options: Any) -> None:
     """Compare every answer recorded in STORY with what LOG folds to.
 
@@ -99,6 +103,8 @@ def verify(log: str, story: Path, reading: Reading, **options: Any) -> None:
     if asked.plugins is None:
         note("no --plugins: the types of connectors are not compared")
     steps = _steps(story)
+    _check_workers(asked.exactly_once, steps)
+    _warn_of_strangers(log, story)
     entries = asyncio.run(read_all(log, reading))
     before = asyncio.run(read_all(asked.before, reading)) if asked.before else []
     known = {one.position: one for one in [*before, *entries]}
@@ -113,6 +119,34 @@ def _steps(story: Path) -> list[Step]:
         return read_story(story)
     except BadStory as error:
         raise Refused(str(error)) from None
+
+
+def _check_workers(named: Iterable[str], steps: Iterable[Step]) -> None:
+    """Raise `Refused` where a worker is named that the story does not know."""
+    workers = sorted({step.worker for step in steps if step.worker})
+    unknown = sorted({*named} - {*workers, EVERY_WORKER})
+    if unknown:
+        raise Refused(f"the story has no worker {unknown[0]!r}: it has {', '.join(workers)}")
+
+
+def _warn_of_strangers(log: str, story: Path) -> None:
+    """Say so where log and story are not of the same history, as their first lines have it."""
+    if log.startswith(KAFKA):
+        return
+    names = [_history(path_of(log)), _history(story)]
+    if None not in names and names[0] != names[1]:
+        note(f"Warning: the log is of the history {names[0]}, the story of {names[1]}")
+
+
+def _history(path: Path) -> str | None:
+    """The history that a file says it belongs to; None: it says none."""
+    try:
+        with path.open("rb") as file:
+            first = msgspec.json.decode(file.readline(FIRST_LINE_BYTES))
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    name = first.get("history") if isinstance(first, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def _verify(

@@ -81,10 +81,12 @@ def test_secrets_are_hidden_everywhere(tmp_path: Path) -> None:
 
 
 def test_rest_answers_as_connect_does(tmp_path: Path) -> None:
-    """A worker shows its configs as they are, and so does its answer here."""
-    log = embedded(tmp_path / "log.db", [config(0, password="s3cret")])
-    found = call("inspect", log, "--rest").json
+    """A worker shows its configs as they are, and so does its answer for machines here."""
+    log = embedded(tmp_path / "log.db", [config(0, password="s3cret", rows="1")])
+    found = call("inspect", log, "--rest", "-o", "json").json
     assert found["/connectors/c/config"]["answer"]["password"] == "s3cret"
+    shown = call("inspect", log, "--rest").json["/connectors/c/config"]["answer"]
+    assert (shown["password"], shown["rows"]) == ("[hidden]", "1")
 
 
 def test_a_long_run_of_offsets_is_shortened(tmp_path: Path) -> None:

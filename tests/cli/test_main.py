@@ -30,6 +30,15 @@ def test_every_command_has_help(name: str) -> None:
     assert "Usage: " in said.out
 
 
+@pytest.mark.parametrize(
+    ("name", "everyday"), [("inspect", "--as-of"), ("verify", "--exactly-once"), ("import", "-o")]
+)
+def test_everyday_options_come_first(name: str, everyday: str) -> None:
+    """What only few need (names of topics, forms of dumps) stands at the end of the help."""
+    told = call(name, "--help").out
+    assert 0 < told.find(f"  {everyday}") < told.find("  --config-topic")
+
+
 def test_an_unknown_command_is_refused() -> None:
     """With exit code 2, as all wrong usage."""
     said = call("inspekt", "x")

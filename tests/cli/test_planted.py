@@ -97,6 +97,12 @@ def test_no_view_shows_a_secret(planted: Path, view: Sequence[str], form: Sequen
     assert "c" in said.out
 
 
+def test_answers_for_people_have_no_secrets(planted: Path) -> None:
+    """`--rest` is shown to people without, and given to machines as Connect gives it."""
+    assert SECRET not in call("inspect", planted, "--rest").out
+    assert SECRET in call("inspect", planted, "--rest", "-o", "json").out
+
+
 def test_a_trace_is_shown_without_its_secret(planted: Path) -> None:
     """What failed is told, with all that is no secret."""
     found = call("inspect", planted, "--connector", "c", "-o", "json").json
@@ -141,4 +147,7 @@ def test_deep_values_are_whole_for_machines(tmp_path: Path) -> None:
     shown = call("inspect", where, "--connector", "c").out
     assert '["…"]' in shown
     assert "[" * 100 not in shown
-    assert deep(LEVELS).decode() in call("inspect", where, "--rest", "--profile", "3.9").out
+    assert (
+        deep(LEVELS).decode()
+        in call("inspect", where, "--rest", "--profile", "3.9", "-o", "json").out
+    )

@@ -133,6 +133,22 @@ def test_the_log_may_stand_behind_exactly_once(histories: Path) -> None:
     assert "Missing argument 'STORY'" in missing.err
 
 
+def test_a_worker_that_the_story_does_not_know(histories: Path) -> None:
+    """Else a slip of the pen would pass for a proof."""
+    said = verify(
+        *(histories, histories / "aborted-3.9.log.jsonl", "aborted-3.9"),
+        *("--exactly-once", "nobody"),
+    )
+    assert refusal(said) == "the story has no worker 'nobody': it has w1, w2"
+
+
+def test_a_story_of_another_history_is_warned_of(histories: Path) -> None:
+    """Both files say of which history they are; what follows is compared all the same."""
+    said = verify(histories, histories / "life-3.4.log.jsonl", "life-3.9")
+    assert said.code == 1
+    assert said.err == "Warning: the log is of the history life-3.4, the story of life-3.9\n"
+
+
 def test_what_is_no_story_is_refused(histories: Path, tmp_path: Path) -> None:
     """A log in its place, an empty file, garbage, a step of a release that never was."""
     log, bad = histories / "mirror-3.9.log.jsonl", tmp_path / "bad.jsonl"

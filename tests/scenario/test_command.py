@@ -49,7 +49,7 @@ def test_differences(tmp_path: Path) -> None:
     assert result.stdout == (
         f"{path}:3: cluster w1@3.9\n    -no\n    +ok\n\n"
         "if every change is wanted, `controlplane scenario run --rewrite`, then read `git diff`\n"
-        "1 scenario, 1 step: 1 differ\n"
+        "1 scenario, 1 step: 1 differs\n"
     )
 
 
@@ -119,6 +119,14 @@ def test_rewriting_wants_a_clean_work_tree(tmp_path: Path) -> None:
     assert run("--rewrite", path).exit_code == 0
     changed = [line for line in git(tmp_path, "diff").splitlines() if line[:1] in "+-"]
     assert changed[2:] == ["-no", "+ok"]
+
+
+def test_a_file_without_steps_is_refused(tmp_path: Path) -> None:
+    """It would show nothing, and be counted as if it did."""
+    for text in ("", "# only a comment\n"):
+        result = run(write(tmp_path, "a", text))
+        assert result.exit_code == 2
+        assert "no step in it, so nothing is shown" in result.stderr
 
 
 FOLD = """

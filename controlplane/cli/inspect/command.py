@@ -78,7 +78,7 @@ class Question(msgspec.Struct, frozen=True):
 
     async def rest(self, source: Source) -> None:
         """Every read endpoint."""
-        await rest.show(source, self.profiles[0], self.plugins or Plugins())
+        await rest.show(source, self.profiles[0], self.plugins or Plugins(), self.asked.output)
 
 
 View = Callable[[Question, Source], Awaitable[None]]
@@ -86,17 +86,21 @@ View = Callable[[Question, Source], Awaitable[None]]
 
 @click.command
 @click.argument("log")
-@log_options
 @click.option("--profile", "profile", metavar="RELEASE", help="Read as this release: 3.4, kip.")
 @click.option("--compare", metavar="RELEASES", help="Side by side, as 3.4,3.9,kip see it.")
 @click.option("--as-of", metavar="MOMENT", help="A time, config@57, or a vector of end offsets.")
 @click.option("--connector", metavar="NAME", help="One connector in depth.")
 @click.option("--hazards", is_flag=True, help="What no view can show.")
 @click.option("--history", metavar="CONNECTOR", help="Every change of a connector.")
-@click.option("--rest", is_flag=True, help="Every read endpoint's answer, as JSON.")
+@click.option(
+    "--rest",
+    is_flag=True,
+    help="Every read endpoint's answer, as JSON; with -o json secrets are shown, as Connect does.",
+)
 @click.option("--exactly-once", is_flag=True, help="Read as a worker with that support does.")
 @plugins_option
 @output_option
+@log_options
 def inspect(log: str, reading: Reading, **options: Any) -> None:
     """Show what a LOG makes a worker know.
 
