@@ -10,12 +10,8 @@ none. Before, it was time, key, value, and from 2.4 on the bare number of the pa
 
 The topic is never printed. Without columns for them, all is in one partition and offsets count up.
 A value with a line break in it looks like two lines: the second is reported as no record.
-
-From 4.2 on the consumer itself prints remarks about its options among the records (KIP-1147). What
-is such a remark to the letter is named, but nothing is missing: the file is whole.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -26,12 +22,6 @@ from controlplane.logs.dumps.dump import Line, Problem, Unreadable
 from controlplane.logs.dumps.fields import PARTITIONS_MAX
 
 _UNKNOWN_TIME = -1
-
-REMARK = re.compile(
-    rb"Option --[a-z.-]+ is deprecated and will be removed in a future version\."
-    rb" Use --[a-z-]+ instead\.\r?"
-)
-"""`ConsoleConsumerOptions` and `CommandLineUtils` from 4.2 on, to standard output."""
 
 
 class ConsoleReader:
@@ -57,7 +47,6 @@ class ConsoleReader:
         self._layout = layout_of(first, self._null)
         self._counted: Counter[int] = Counter()
         self._first_line = 0
-        self._remarks: list[int] = []
         self.about: dict[str, Any] = {"topic": topic, "columns": list(self._layout.names)}
 
     @staticmethod
@@ -65,11 +54,8 @@ class ConsoleReader:
         """Whether this looks like a line of the console consumer's."""
         return is_labelled(line)
 
-    def entry(self, line: Line) -> Entry | None:
-        """The record in a line; None where it is a known remark of the tool."""
-        if REMARK.fullmatch(line.text):
-            self._remarks.append(line.number)
-            return None
+    def entry(self, line: Line) -> Entry:
+        """The record in a line."""
         if not line.whole:
             raise Unreadable("may be half a record (end it with a line break if it is whole)")
         row = self._layout.row(line.text)
@@ -106,9 +92,7 @@ class ConsoleReader:
             yield name.decode("utf-8", "replace"), self._content(value)
 
     def doubts(self) -> Iterator[Problem]:
-        """What these columns leave open, and what stood between the records."""
-        for number in self._remarks:
-            yield Problem(number, "is a remark of the console consumer, no record", taken=True)
+        """What these columns leave open."""
         for column, understood in (
             ("partition", f"all was taken as of partition {self._partition}"),
             ("offset", "offsets were counted from 0 in each partition"),

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import msgspec
 
 from controlplane.core.entry import Entry, Position
+from controlplane.logs.dumps.remarks import remark
 
 REPLACEMENT = "\ufffd".encode()
 """What a tool writes where it found bytes that are no UTF-8; the bytes themselves are lost."""
@@ -81,6 +82,10 @@ class Collector:
         """Read one line."""
         self.lines = line.number
         if not line.text.strip():
+            return
+        told = remark(line.text)
+        if told:
+            self.problem(Problem(line.number, told, taken=True))
             return
         try:
             entry = self._reader.entry(line)
