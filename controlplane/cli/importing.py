@@ -1,7 +1,8 @@
 """The command `import`: records out of files and clusters into an embedded log, as they are."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from controlplane.cli.failing import FOUND
 from controlplane.cli.options import Reading, log_options, output_option
 from controlplane.cli.printing import count, print_json, say, table
 from controlplane.cli.progress import working
-from controlplane.cli.sources import PROBLEMS_SHOWN, opened, read_all
+from controlplane.cli.sources import PROBLEMS_SHOWN, Whole, opened, read_whole
 from controlplane.core.entry import Entry
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.opening import (
@@ -39,6 +40,8 @@ class Taken(msgspec.Struct, frozen=True):
     """Lines that were left out."""
     problems: tuple[str, ...] = ()
     """Every line that was left out or is doubtful."""
+    partitions: Mapping[str, int] = {}
+    """Topics with their number of partitions, empty ones too, where the source knows them."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -79,7 +82,7 @@ def import_logs(
     taken = tuple(_take(name, reading, partial=partial) for name in files)
     entries = [entry for one in taken for entry in one.entries]
     by_place(entries)  # raises where two files contradict each other: before anything is changed
-    added = asyncio.run(_add(target, entries, fresh=not target.exists()))
+    added = asyncio.run(_add(target, entries, partitions(taken), fresh=not target.exists()))
     result = Result(log, taken, added)
     _print(result, output)
     if result.problems:
@@ -97,9 +100,11 @@ def _target(name: str) -> Path:
 
 def _take(name: str, reading: Reading, *, partial: bool) -> Taken:
     if name.startswith(KAFKA):
-        return Taken(name, "kafka", asyncio.run(_snapshot(name, reading)))
+        entries, partitions = asyncio.run(_snapshot(name, reading))
+        return Taken(name, "kafka", entries, partitions=partitions)
     if is_embedded(name):
-        return Taken(name, "sqlite", asyncio.run(read_all(name, reading)))
+        entries, partitions = asyncio.run(read_whole(name, reading))
+        return Taken(name, "sqlite", entries, partitions=partitions)
     with working(f"reading {name}"):
         dump = open_dump(path_of(name), reading.opening())
     if not partial:
@@ -109,21 +114,34 @@ def _take(name: str, reading: Reading, *, partial: bool) -> Taken:
     )
 
 
-async def _snapshot(name: str, reading: Reading) -> list[Entry]:
+async def _snapshot(name: str, reading: Reading) -> Whole:
     """What a worker reads of a cluster, up to now."""
     async with opened(name, reading, exactly_once=True) as source:
-        return await source.entries()
+        partitions = {topic: len(ends) for topic, ends in source.stop.items()}
+        return Whole(await source.entries(), partitions)
+
+
+def partitions(taken: Iterable[Taken]) -> dict[str, int]:
+    """Topics with as many partitions as their source has, or their records need."""
+    wanted: dict[str, int] = {}
+    for one in taken:
+        for told in (one.partitions, partitions_of(one.entries)):
+            for topic, number in told.items():
+                wanted[topic] = max(number, wanted.get(topic, 0))
+    return wanted
 
 
 # --- writing --------------------------------------------------------------------------------
 
 
-async def _add(path: Path, entries: Sequence[Entry], *, fresh: bool) -> int:
+async def _add(
+    path: Path, entries: Sequence[Entry], wanted: Mapping[str, int], *, fresh: bool
+) -> int:
     """Add what is not there yet; a `fresh` file does not outlive a failure."""
     log = await SqliteLog.open(path)
     try:
         with working(f"writing {path}"):
-            return await _put(log, entries)
+            return await _put(log, entries, wanted)
     except BaseException:
         if fresh:
             await log.close()
@@ -139,17 +157,17 @@ def _beside(path: Path) -> Iterable[Path]:
     return (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
 
 
-async def _put(log: SqliteLog, entries: Sequence[Entry]) -> int:
+async def _put(log: SqliteLog, entries: Sequence[Entry], wanted: Mapping[str, int]) -> int:
     """Where records are there already first: only that can fail, and then nothing is changed."""
     present = await log.topics()
     old = [one for one in entries if one.partition < present.get(one.topic, 0)]
     new = [one for one in entries if one.partition >= present.get(one.topic, 0)]
     added = await log.put(old)
-    for topic, partitions in partitions_of(new).items():
+    for topic, count_wanted in wanted.items():
         if topic in present:
-            await log.add_partitions(topic, partitions)
+            await log.add_partitions(topic, count_wanted)
         else:
-            await log.create_topic(topic, partitions)
+            await log.create_topic(topic, count_wanted)
     return added + await log.put(new)
 
 
@@ -170,13 +188,10 @@ def _print(result: Result, output: str) -> None:
     say(_summary(result))
 
 
-def _topics(taken: Iterable[Taken]) -> list[tuple[str, str, str]]:
-    entries = [entry for one in taken for entry in one.entries]
-    counts = dict.fromkeys(partitions_of(entries), 0)
-    for entry in entries:
-        counts[entry.topic] += 1
-    partitions = partitions_of(entries)
-    return [(topic, str(partitions[topic]), str(counts[topic])) for topic in sorted(counts)]
+def _topics(taken: Sequence[Taken]) -> list[tuple[str, str, str]]:
+    counts = Counter(entry.topic for one in taken for entry in one.entries)
+    wanted = partitions(taken)
+    return [(topic, str(wanted[topic]), str(counts[topic])) for topic in sorted(wanted)]
 
 
 def _print_problems(taken: Taken) -> None:
@@ -205,7 +220,7 @@ def _document(result: Result) -> dict[str, Any]:
                 "file": one.name,
                 "format": one.form,
                 "records": len(one.entries),
-                "topics": partitions_of(one.entries),
+                "topics": partitions([one]),
                 "lines_left_out": one.unread,
                 "problems": list(one.problems),
             }

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,7 +15,7 @@ from controlplane.core.evolve import Fold
 from controlplane.core.order import entries_of
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
-from controlplane.loading import Ends, load, read_topics
+from controlplane.loading import Ends, load
 from controlplane.logs.cuts import Cut
 from controlplane.logs.log import OFFSET_LIMIT, ReadableLog
 from controlplane.logs.opening import open_log
@@ -111,7 +111,19 @@ async def opened(
         await log.close()
 
 
+class Whole(NamedTuple):
+    """Every record of a log, and its topics with their number of partitions."""
+
+    entries: list[Entry]
+    partitions: dict[str, int]
+
+
 async def read_all(where: str, reading: Reading) -> list[Entry]:
+    """Every record of every topic of a log (see `read_whole`)."""
+    return (await read_whole(where, reading)).entries
+
+
+async def read_whole(where: str, reading: Reading) -> Whole:
     """Every record of every topic of a log.
 
     Raises:
@@ -121,9 +133,9 @@ async def read_all(where: str, reading: Reading) -> list[Entry]:
     log = Watched(found.log, where)
     try:
         _tell(where, found.problems)
-        await read_topics(log, reading.topics)
-        batches = log.read(list(await log.topics()))
-        return list(entries_of([batch async for batch in batches]))
+        partitions = dict(await log.topics())
+        batches = log.read(list(partitions))
+        return Whole(list(entries_of([batch async for batch in batches])), partitions)
     finally:
         await log.close()
 

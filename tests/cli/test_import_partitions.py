@@ -1,0 +1,53 @@
+"""What an import makes of topics: as many partitions as their source has."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from controlplane.core.entry import Entry
+from controlplane.logs.sqlite import SqliteLog
+from tests.cli.calling import call
+
+TOPICS = {"connect-configs": 1, "connect-offsets": 5, "connect-status": 3}
+
+
+async def filled(path: Path) -> None:
+    """A log of three topics; one has two empty partitions at its end, one has nothing in it."""
+    log = await SqliteLog.open(path)
+    for topic, partitions in TOPICS.items():
+        await log.create_topic(topic, partitions)
+    await log.put(
+        [
+            Entry("connect-configs", 0, 4, 1, b"k", None),
+            Entry("connect-offsets", 2, 0, 1, b"k", None),
+        ]
+    )
+    await log.close()
+
+
+async def topics(path: Path) -> Mapping[str, int]:
+    """The topics of an embedded log."""
+    log = await SqliteLog.open(path, create=False, read_only=True)
+    try:
+        return await log.topics()
+    finally:
+        await log.close()
+
+
+def test_empty_partitions_and_topics_are_made_too(tmp_path: Path) -> None:
+    """A log that knows its topics is copied with all of them, and nothing is missing then."""
+    asyncio.run(filled(tmp_path / "one.db"))
+    said = call("import", tmp_path / "one.db", tmp_path / "two.db", "-o", "json")
+    assert said.json["files"][0]["topics"] == TOPICS
+    assert asyncio.run(topics(tmp_path / "two.db")) == TOPICS
+    assert call("inspect", tmp_path / "two.db").err == ""
+
+
+def test_a_log_grows_to_its_sources_partitions(tmp_path: Path) -> None:
+    """Also one that was made from a dump, which does not know of empty ones."""
+    line = '{"topic":"connect-offsets","partition":0,"offset":7,"tstype":"create","ts":1,"broker":1'
+    (tmp_path / "dump").write_text(line + ',"key":"other","payload":"v"}\n', "utf-8")
+    call("import", tmp_path / "dump", tmp_path / "two.db")
+    asyncio.run(filled(tmp_path / "one.db"))
+    assert call("import", tmp_path / "one.db", tmp_path / "two.db").code == 0
+    assert asyncio.run(topics(tmp_path / "two.db")) == TOPICS
