@@ -16,13 +16,12 @@ from controlplane.cli.progress import working
 from controlplane.cli.sources import PROBLEMS_SHOWN, Whole, opened, read_whole
 from controlplane.core.entry import Entry
 from controlplane.logs.log import LogNotUsable
+from controlplane.logs.names import is_cluster, is_embedded, path_of, without_login
 from controlplane.logs.opening import (
-    KAFKA,
+    check_form,
     check_whole,
-    is_embedded,
     open_dump,
     partitions_of,
-    path_of,
     shown,
     unread,
 )
@@ -80,8 +79,9 @@ def import_logs(
     """
     target = _target(log)
     taken = tuple(_take(name, reading, partial=partial) for name in files)
+    _check_form(taken, reading)
     entries = [entry for one in taken for entry in one.entries]
-    by_place(entries)  # raises where two files contradict each other: before anything is changed
+    _check_one_cluster(entries)  # before anything is changed
     added = asyncio.run(_add(target, entries, partitions(taken), fresh=not target.exists()))
     result = Result(log, taken, added)
     _print(result, output)
@@ -90,16 +90,40 @@ def import_logs(
 
 
 def _target(name: str) -> Path:
-    if name.startswith(KAFKA):
-        raise LogNotUsable(f"{name} is a cluster, which is only ever read: name a file as LOG")
+    if is_cluster(name):
+        told = without_login(name)
+        raise LogNotUsable(f"{told} is a cluster, which is only ever read: name a file as LOG")
     return path_of(name)
+
+
+def _check_form(taken: Sequence[Taken], reading: Reading) -> None:
+    """What is told of a dump's form must concern one of them, be they of several formats."""
+    refused = []
+    for one in taken:
+        try:
+            check_form(one.name, one.form, reading.opening().form)
+        except LogNotUsable as error:
+            refused.append(error)
+    if len(refused) == len(taken):
+        raise refused[0]
+
+
+def _check_one_cluster(entries: Sequence[Entry]) -> None:
+    """Two files may repeat each other, but not contradict."""
+    try:
+        by_place(entries)
+    except LogNotUsable as error:
+        raise LogNotUsable(f"{str(error).rstrip('.')}: {_ONE_CLUSTER}") from None
+
+
+_ONE_CLUSTER = "import records of different clusters, or of topics made anew, into a log for each"
 
 
 # --- reading --------------------------------------------------------------------------------
 
 
 def _take(name: str, reading: Reading, *, partial: bool) -> Taken:
-    if name.startswith(KAFKA):
+    if is_cluster(name):
         entries, partitions = asyncio.run(_snapshot(name, reading))
         return Taken(name, "kafka", entries, partitions=partitions)
     if is_embedded(name):

@@ -28,7 +28,7 @@ from controlplane.cli.options import (
 from controlplane.cli.printing import note, print_json, say
 from controlplane.cli.sources import read_all
 from controlplane.core.entry import Entry
-from controlplane.logs.opening import KAFKA, path_of
+from controlplane.logs.names import is_cluster, path_of
 from controlplane.scenario.story import (
     BadStory,
     Difference,
@@ -131,7 +131,7 @@ def _check_workers(named: Iterable[str], steps: Iterable[Step]) -> None:
 
 def _warn_of_strangers(log: str, story: Path) -> None:
     """Say so where log and story are not of the same history, as their first lines have it."""
-    if log.startswith(KAFKA):
+    if is_cluster(log):
         return
     names = [_history(path_of(log)), _history(story)]
     if None not in names and names[0] != names[1]:

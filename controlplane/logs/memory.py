@@ -139,4 +139,4 @@ class MemoryLog:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise LogUnavailable("This log is closed: open it again.")
+            raise LogUnavailable("This log is closed: open it again")

@@ -1,6 +1,5 @@
 """Opening any log by its name: `kafka://host:port`, an embedded log, a file that holds a dump."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,14 +11,11 @@ from controlplane.logs.dumps import Dump, Problem, read_dump
 from controlplane.logs.log import LogNotUsable, ReadableLog
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.missing import missing_topics
+from controlplane.logs.names import brokers_of, check_file, is_cluster, is_embedded, path_of
 from controlplane.security import KafkaSecurity
 
 if TYPE_CHECKING:
     from controlplane.logs.kafka.reader import KafkaReader
-
-KAFKA = "kafka://"
-SQLITE = "sqlite://"
-_MAGIC = b"SQLite format 3\0"
 
 
 class DumpForm(msgspec.Struct, frozen=True):
@@ -76,13 +72,34 @@ async def open_log(where: str, how: Opening | None = None) -> Opened:
 
 
 async def _open(where: str, how: Opening) -> Opened:
-    if where.startswith(KAFKA):
-        return Opened(await _open_kafka(where.removeprefix(KAFKA), how), "kafka")
+    if is_cluster(where):
+        check_form(where, "kafka", how.form)
+        return Opened(await _open_kafka(brokers_of(where), how), "kafka")
     if is_embedded(where):
+        check_form(where, "sqlite", how.form)
         return Opened(await _open_sqlite(where), "sqlite")
     dump = open_dump(path_of(where), how)
+    check_form(where, dump.format, how.form)
     check_whole(where, dump)
     return Opened(await memory_log(dump.entries), dump.format, tuple(map(shown, dump.problems)))
+
+
+def check_form(where: str, format_found: str, form: DumpForm) -> None:
+    """Raise `LogNotUsable` if something was told of the form of a log that tells it itself.
+
+    What would be ignored is most likely meant for another file.
+    """
+    usual = DumpForm()
+    told = [name for name in form.__struct_fields__ if getattr(form, name) != getattr(usual, name)]
+    heard = _HEARD.get(format_found, ("format",))
+    ignored = [name for name in told if name not in heard]
+    if ignored:
+        which = "is no dump" if format_found in ("kafka", "sqlite") else f"is a {format_found} dump"
+        raise LogNotUsable(f"{where} {which}, so its {ignored[0]} is not to be told: leave it out")
+
+
+_HEARD = {"kafka": (), "sqlite": (), "console": DumpForm.__struct_fields__}
+"""What of a form is heard by which format; all dumps hear which format they have."""
 
 
 def open_dump(path: Path, how: Opening) -> Dump:
@@ -119,54 +136,6 @@ _ANEW = "get the file anew, or take what is there with `controlplane import --pa
 def shown(problem: Problem) -> str:
     """A problem as the end of a sentence."""
     return f"line {problem.line} {problem.reason}"
-
-
-def path_of(where: str) -> Path:
-    """The path in `sqlite:///path` (of `sqlite:////path`: an absolute one), or the text itself.
-
-    Raises:
-        LogNotUsable: a scheme that is none of ours.
-    """
-    scheme, found, rest = where.partition("://")
-    if not found or os.sep in scheme:
-        return Path(where)
-    if scheme != "sqlite" or not rest.strip("/"):
-        raise LogNotUsable(
-            f"{where!r} names no log: give kafka://host:port, sqlite:///path or the path of a file"
-        )
-    return Path(rest.removeprefix("/"))
-
-
-def is_embedded(where: str) -> bool:
-    """Whether a name means an embedded log: it says so, or a SQLite file lies there."""
-    return where.startswith(SQLITE) or _magic(path_of(where)) == _MAGIC
-
-
-def check_file(path: Path) -> None:
-    """Raise `LogNotUsable` where no file lies that can be read."""
-    if not path.exists():
-        raise LogNotUsable(f"{path} does not exist: check the path")
-    if path.is_dir():
-        raise LogNotUsable(f"{path} is a directory: name a file in it")
-    if not path.is_file():
-        raise LogNotUsable(f"{path} is no regular file: write its contents to one first")
-    try:
-        with path.open("rb") as file:
-            empty = not file.read(1)
-    except OSError as failure:
-        raise LogNotUsable(f"{path} cannot be read ({failure.strerror})") from None
-    if empty:
-        raise LogNotUsable(f"{path} is empty: there is no log in it, name another file")
-
-
-def _magic(path: Path) -> bytes:
-    if not path.is_file():
-        return b""
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_MAGIC))
-    except OSError:
-        return b""  # whoever opens it says why
 
 
 async def _open_sqlite(where: str) -> ReadableLog:

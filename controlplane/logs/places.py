@@ -26,7 +26,7 @@ def partition_in(partitions: Sequence[T], topic: str, partition: int) -> T:
     if 0 <= partition < len(partitions):
         return partitions[partition]
     count = len(partitions)
-    message = f"Topic {topic!r} has {count} partitions (from 0), so there is no {partition}."
+    message = f"Topic {topic!r} has {count} partitions (from 0), so there is no {partition}"
     raise LogNotUsable(message)
 
 
@@ -34,10 +34,10 @@ def check_topic(topic: str, wanted: int) -> None:
     """Raise `LogNotUsable` unless a topic can have this name and so many partitions."""
     if not _LEGAL_NAME.fullmatch(topic):
         message = f"{topic!r} cannot be the name of a topic"
-        raise LogNotUsable(f"{message}: take 1 to 249 letters, digits, dots, '_' and '-'.")
+        raise LogNotUsable(f"{message}: take 1 to 249 letters, digits, dots, '_' and '-'")
     if not 1 <= wanted <= PARTITIONS_LIMIT:
         message = f"Topic {topic!r} cannot have {wanted} partitions"
-        raise LogNotUsable(f"{message}: the number must be between 1 and {PARTITIONS_LIMIT}.")
+        raise LogNotUsable(f"{message}: the number must be between 1 and {PARTITIONS_LIMIT}")
 
 
 def check_partitions(topic: str, wanted: int, there: int) -> None:
@@ -45,21 +45,21 @@ def check_partitions(topic: str, wanted: int, there: int) -> None:
     check_topic(topic, wanted)
     if there not in (0, wanted):
         message = f"Topic {topic!r} is there with {there} partitions, not with {wanted}"
-        raise LogNotUsable(f"{message}: use it as it is, or name another topic.")
+        raise LogNotUsable(f"{message}: use it as it is, or name another topic")
 
 
 def check_room(topic: str, partition: int, end: int, count: int) -> None:
     """Raise `LogNotUsable` if `count` more entries would pass the highest offset there can be."""
     if end + count > OFFSET_LIMIT:
         message = f"Partition {partition} of {topic!r} is full: its end offset is {end}"
-        raise LogNotUsable(f"{message}, the limit {OFFSET_LIMIT}; begin a new topic.")
+        raise LogNotUsable(f"{message}, the limit {OFFSET_LIMIT}; begin a new topic")
 
 
 def check_epoch(epoch: int | None, newest: int) -> None:
     """Raise `Fenced` for an epoch that is not the newest; None is not checked."""
     if epoch is not None and epoch != newest:
         message = f"This writer has epoch {epoch}, the newest is {newest}"
-        raise Fenced(f"{message}: another writer has taken over.")
+        raise Fenced(f"{message}: another writer has taken over")
 
 
 def by_place(entries: Iterable[Entry]) -> Mapping[Place, list[Entry]]:
@@ -84,7 +84,7 @@ def by_place(entries: Iterable[Entry]) -> Mapping[Place, list[Entry]]:
 def conflict(entry: Entry, reason: str) -> LogNotUsable:
     """The error for an entry that cannot be taken over."""
     place = f"{entry.topic} partition {entry.partition} offset {entry.offset}"
-    return LogNotUsable(f"The entry {place} cannot be taken over: {reason}.")
+    return LogNotUsable(f"The entry {place} cannot be taken over: {reason}")
 
 
 OTHER_ENTRY = "another entry lies there, so import into a new log"

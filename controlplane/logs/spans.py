@@ -43,7 +43,7 @@ def topic_in(topics: Mapping[str, V], topic: str) -> V:
         return topics[topic]
     except KeyError:
         there = ", ".join(sorted(topics)) or "none"
-        message = f"There is no topic {topic!r} in this log (there are: {there})."
+        message = f"There is no topic {topic!r} in this log (there are: {there})"
         raise LogNotUsable(message) from None
 
 
@@ -56,5 +56,5 @@ def _padded(topic: str, offsets: Sequence[int], default: Sequence[int]) -> Seque
     """Offsets as given, the default for partitions that were left out."""
     if len(offsets) > len(default):
         message = f"Topic {topic!r} has {len(default)} partitions, but {len(offsets)} offsets"
-        raise LogNotUsable(f"{message} were given for it.")
+        raise LogNotUsable(f"{message} were given for it")
     return [*offsets, *default[len(offsets) :]]

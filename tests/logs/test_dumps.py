@@ -361,7 +361,7 @@ REFUSED = {
     "binary": (bytes(range(256)) * 9, {}, "FILE has no format that we know"),
     "blank lines": (b"\n\n \n", {}, "FILE has no format that we know"),
     "no topic": (CONSOLE_3_9, {}, "FILE does not tell its topic: name it with --topic"),
-    "no name": (CONSOLE_3_9, {"topic": "a b"}, "FILE does not tell its topic"),
+    "no name": (CONSOLE_3_9, {"topic": "a b"}, "is no topic name"),
     "no format": (KCAT, {"format": "avro"}, "'avro' is no format of a dump: there are histories"),
     "another format": (KCAT, {"format": "histories"}, "none of its lines is a record: line 1 "),
     "half a line": (KCAT[:90], {}, "file ends within this line"),

@@ -8,7 +8,8 @@ from controlplane.core.entry import Entry
 from controlplane.core.order import entries_of
 from controlplane.logs.dumps import read_dump
 from controlplane.logs.log import LogNotUsable, ReadableLog
-from controlplane.logs.opening import is_embedded, open_log, partitions_of, path_of
+from controlplane.logs.names import is_embedded, path_of
+from controlplane.logs.opening import open_log, partitions_of
 from controlplane.logs.sqlite import SqliteLog
 
 

@@ -92,7 +92,9 @@ def _reader(name: str, sample: Sequence[bytes], options: _Options) -> Reader:
         return HistoriesReader()
     if name == KcatReader.format:
         return KcatReader()
-    if not options.topic or not TOPIC_NAME.match(options.topic):
+    if options.topic and not TOPIC_NAME.match(options.topic):
+        raise LogNotUsable(f"{options.topic!r} is no topic name: take the one that was read from")
+    if not options.topic:
         raise LogNotUsable(f"{options.path} does not tell its topic: name it with --topic")
     return ConsoleReader(sample, options.topic, options.partition, options.null)
 

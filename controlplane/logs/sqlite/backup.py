@@ -19,11 +19,11 @@ def back_up(connection: sqlite3.Connection, path: Path) -> None:
             _copy(connection, made)
             place(made, path)
     except FileExistsError:
-        message = f"There is a file {path} already: name one that is not there."
+        message = f"There is a file {path} already: name one that is not there"
         raise LogNotUsable(message) from None
     except OSError as error:
         message = f"The backup {path} cannot be made ({error.strerror}): check that its directory"
-        raise LogUnavailable(f"{message} is there, may be written, and has room.") from error
+        raise LogUnavailable(f"{message} is there, may be written, and has room") from error
 
 
 def _copy(connection: sqlite3.Connection, made: Path) -> None:

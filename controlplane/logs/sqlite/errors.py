@@ -37,7 +37,7 @@ def log_error(error: sqlite3.Error, path: Path) -> LogError:
     """One sentence about what happened to the file, and what to do."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & _PRIMARY_CODE
     kind, text = _KINDS.get(code, _OTHER)
-    return kind(f"The log {path} {text.format(error=error)}.")
+    return kind(f"The log {path} {text.format(error=error)}")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import struct
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -37,23 +38,23 @@ def examine(path: Path) -> None:
     magic, page_bytes, pages, version, application = _HEADER.unpack(header)
     if magic != _MAGIC:
         message = f"{path} is no log of this program (not a SQLite file): name another file"
-        raise LogNotUsable(f"{message}, or import it if it is a dump of a topic.")
+        raise LogNotUsable(f"{message}, or import it if it is a dump of a topic")
     if application != APPLICATION_ID:
-        message = f"{path} is a SQLite file of another program, not a log: name another file."
+        message = f"{path} is a SQLite file of another program, not a log: name another file"
         raise LogNotUsable(message)
     check_version(path, version)
     wal = wal_of(path)
     size = _PAGE_BYTES_MAX if page_bytes == 1 else page_bytes
     if length < size * pages and not (wal.exists() and wal.stat().st_size):
         message = f"The log {path} is cut off: it has {length} bytes of {size * pages}"
-        raise LogCorrupt(f"{message}; restore it from a backup.")
+        raise LogCorrupt(f"{message}; restore it from a backup")
 
 
 def check_version(path: Path, version: int) -> None:
     """Raise `LogNotUsable` if the schema is newer than what this release knows."""
     if version > VERSION:
         message = f"The log {path} has schema version {version}, newer than this release knows"
-        raise LogNotUsable(f"{message} ({VERSION}): use the release that wrote it, or a later one.")
+        raise LogNotUsable(f"{message} ({VERSION}): use the release that wrote it, or a later one")
 
 
 def create(path: Path) -> None:
@@ -70,13 +71,14 @@ def create(path: Path) -> None:
     try:
         with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
             made = Path(folder, path.name)
-            _make(made)
+            with log_errors(path):  # by its name, not by that of the folder in which it is made
+                _make(made)
             place(made, path)
     except FileExistsError:
         return
     except OSError as error:
         message = f"The log {path} cannot be made ({error.strerror}): check that its directory"
-        raise LogUnavailable(f"{message} is there, may be written, and has room.") from error
+        raise LogUnavailable(f"{message} is there, may be written, and has room") from error
 
 
 def place(made: Path, path: Path) -> None:
@@ -125,7 +127,7 @@ def _set_wal(connection: sqlite3.Connection, path: Path) -> None:
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         message = f"The log {path} lies on a file system without shared memory"
-        raise LogNotUsable(f"{message}: move it to a local disk.")
+        raise LogNotUsable(f"{message}: move it to a local disk")
 
 
 def check_readable(path: Path, settings: SqliteSettings) -> None:
@@ -138,7 +140,7 @@ def check_readable(path: Path, settings: SqliteSettings) -> None:
     check_version(path, version)
     if version < VERSION:
         message = f"The log {path} has the older schema version {version}: open it once for"
-        raise LogNotUsable(f"{message} writing, which upgrades it.")
+        raise LogNotUsable(f"{message} writing, which upgrades it")
 
 
 def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
@@ -152,35 +154,31 @@ def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _make(path: Path) -> None:
-    with log_errors(path):
-        connection = sqlite3.connect(path, isolation_level=None)
-        try:
-            # Before WAL, so that application id and version stand in the file's header.
-            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute("BEGIN IMMEDIATE")
-            upgrade(connection)
-            connection.execute("COMMIT")
-            connection.execute("PRAGMA journal_mode = WAL")
-        finally:
-            connection.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        # Before WAL, so that application id and version stand in the file's header.
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("BEGIN IMMEDIATE")
+        upgrade(connection)
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode = WAL")
 
 
 def _read_header(path: Path) -> tuple[bytes, int]:
     """The header of a file and the length of the file."""
     try:
         if path.is_dir():
-            raise LogNotUsable(f"{path} is a directory, not a log: name a file in it.")
+            raise LogNotUsable(f"{path} is a directory, not a log: name a file in it")
         if not path.exists():
-            raise LogNotUsable(f"There is no log {path}: check the name, or create it first.")
+            raise LogNotUsable(f"There is no log {path}: check the name, or create it first")
         if not path.is_file():
-            raise LogNotUsable(f"{path} is not a regular file, so it is no log: name another.")
+            raise LogNotUsable(f"{path} is not a regular file, so it is no log: name another")
         with path.open("rb") as file:
             header = file.read(_HEADER.size)
         length = path.stat().st_size
     except OSError as error:
         message = f"The log {path} cannot be read ({error.strerror}): check the access rights"
-        raise LogUnavailable(f"{message} of the file and its directory.") from error
+        raise LogUnavailable(f"{message} of the file and its directory") from error
     if not header:
-        raise LogNotUsable(f"{path} is empty, so it is no log: remove it, or name another file.")
+        raise LogNotUsable(f"{path} is empty, so it is no log: remove it, or name another file")
     return header.ljust(_HEADER.size, b"\0"), length

@@ -127,7 +127,7 @@ class Ledger:
             "SELECT coalesce(max(number) + 1, 0) FROM partition"
         ).fetchone()
         if first + partitions > NUMBERS_LIMIT:
-            raise LogNotUsable(f"This log has {first} partitions, no more fit: begin a new one.")
+            raise LogNotUsable(f"This log has {first} partitions, no more fit: begin a new one")
         rows = [
             (first + index, topic, partition, 0)
             for index, partition in enumerate(range(there, partitions))

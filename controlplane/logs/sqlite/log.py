@@ -184,7 +184,7 @@ class SqliteLog:
 
     def _need_writer(self) -> Writer:
         if self._writer is None:
-            message = f"The log {self.path} is open for reading only: open it for writing."
+            message = f"The log {self.path} is open for reading only: open it for writing"
             raise LogNotUsable(message)
         return self._writer
 

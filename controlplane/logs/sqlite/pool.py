@@ -51,7 +51,7 @@ class Pool:
     def _take(self) -> sqlite3.Connection:
         with self._lock:
             if self._closed:
-                raise LogUnavailable(f"The log {self._path} is closed: open it again.")
+                raise LogUnavailable(f"The log {self._path} is closed: open it again")
             if self._frozen and wal_of(self._path).exists():
                 raise LogUnavailable(f"{self._path} was read as a file at rest {_NOT_SO}")
             if self._idle:

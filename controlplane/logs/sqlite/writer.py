@@ -74,7 +74,7 @@ class Writer:
         await self._room.acquire()
         if self._closed:
             self._room.release()
-            raise LogUnavailable(f"The log {self._path} is closed: open it again.")
+            raise LogUnavailable(f"The log {self._path} is closed: open it again")
         future: asyncio.Future[T] = self._loop.create_future()
         self._waiting.put(Work(perform, future, records))
         return await future

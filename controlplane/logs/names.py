@@ -1,0 +1,105 @@
+"""What a log can be called: `kafka://host:port`, `sqlite:///path`, or the path of a file."""
+
+import os
+import re
+from pathlib import Path
+
+from controlplane.logs.log import LogNotUsable
+
+KAFKA = "kafka://"
+SQLITE = "sqlite://"
+_MAGIC = b"SQLite format 3\0"
+
+_FORMS = "kafka://host:port, sqlite:///path or the path of a file"
+_BROKERS = re.compile(r"[\w.-]+:\d{1,5}(,[\w.-]+:\d{1,5})*", re.ASCII)
+
+
+def is_cluster(where: str) -> bool:
+    """Whether a name means a live cluster."""
+    return where.startswith(KAFKA)
+
+
+def brokers_of(where: str) -> str:
+    """The brokers in the name of a cluster; empty where it tells none.
+
+    Raises:
+        LogNotUsable: there is a login in it, which is not repeated.
+    """
+    brokers = where.removeprefix(KAFKA)
+    if "@" in brokers:
+        raise LogNotUsable(
+            f"{without_login(where)} is given with a login, which others could read: "
+            "put it into a .properties file (sasl.jaas.config), and give kafka://host:port"
+        )
+    return brokers
+
+
+def without_login(where: str) -> str:
+    """The name of a log as it may be shown."""
+    scheme, found, rest = where.partition("://")
+    return f"{scheme}{found}{rest.rpartition('@')[2]}" if scheme == "kafka" else where
+
+
+def path_of(where: str) -> Path:
+    """The path in `sqlite:///path` (of `sqlite:////path`: an absolute one), or the text itself.
+
+    Raises:
+        LogNotUsable: a scheme that is none of ours, or nothing at all.
+    """
+    if not where.strip():
+        raise LogNotUsable(f"no log is named: give {_FORMS}")
+    scheme, found, rest = where.partition("://")
+    if not found or os.sep in scheme:
+        return Path(where)
+    if scheme != "sqlite" or not rest.strip("/"):
+        raise LogNotUsable(f"{where!r} names no log: give {_FORMS}")
+    return Path(rest.removeprefix("/"))
+
+
+def is_embedded(where: str) -> bool:
+    """Whether a name means an embedded log: it says so, or a SQLite file lies there."""
+    return where.startswith(SQLITE) or _magic(path_of(where)) == _MAGIC
+
+
+def check_file(path: Path) -> None:
+    """Raise `LogNotUsable` where no file lies that can be read."""
+    try:
+        _check_kind(path)
+        with path.open("rb") as file:
+            empty = not file.read(1)
+    except OSError as failure:
+        raise LogNotUsable(
+            f"{path} cannot be read ({failure.strerror}): "
+            "check the access rights of the file and its directory"
+        ) from None
+    if empty:
+        raise LogNotUsable(f"{path} is empty: there is no log in it, name another file")
+
+
+def _check_kind(path: Path) -> None:
+    if not path.exists():
+        raise LogNotUsable(f"{path} does not exist: {_advice(path)}")
+    if path.is_dir():
+        raise LogNotUsable(f"{path} is a directory: name a file in it")
+    if not path.is_file():
+        raise LogNotUsable(f"{path} is no regular file: write its contents to one first")
+
+
+def _advice(path: Path) -> str:
+    """What may have been meant by the path of a file that is not there."""
+    if _BROKERS.fullmatch(str(path)):
+        return f"for a cluster say {KAFKA}{path}"
+    other = Path(str(path).removeprefix("/") if path.is_absolute() else f"/{path}")
+    if other.is_file():
+        return f"check the path (three slashes begin a relative one: sqlite:///{other} is there)"
+    return "check the path"
+
+
+def _magic(path: Path) -> bytes:
+    try:
+        if not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC))
+    except OSError:
+        return b""  # whoever opens it says why

@@ -1,0 +1,100 @@
+"""Slips of the pen on the command line: one sentence with what to do, exit code 2."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.logs.sqlite import files
+from tests.cli.calling import call, refusal, unprivileged
+
+CONSOLE = "CreateTime:1\tPartition:0\tOffset:5\tconnector-c\tnull\n"
+
+
+@pytest.fixture
+def console(tmp_path: Path) -> Path:
+    """A dump that does not name its topic."""
+    (tmp_path / "console.txt").write_text(CONSOLE, "utf-8")
+    return tmp_path / "console.txt"
+
+
+@pytest.fixture
+def embedded(console: Path, tmp_path: Path) -> Path:
+    """The same, imported."""
+    assert call("import", console, tmp_path / "log.db", "--topic", "connect-configs").code == 0
+    return tmp_path / "log.db"
+
+
+@pytest.mark.parametrize(
+    ("option", "what"),
+    [
+        (["--format", "kcat"], "format"),
+        (["--topic", "t"], "topic"),
+        (["--partition", "3"], "partition"),
+        (["--null", "nil"], "null"),
+    ],
+)
+def test_the_form_of_what_is_no_dump(embedded: Path, option: list[str], what: str) -> None:
+    """It would be ignored, for an embedded log as for a cluster."""
+    for where in (embedded, "kafka://127.0.0.1:1"):
+        said = refusal(call("inspect", where, *option))
+        assert f"{where} is no dump, so its {what} is not to be told: leave it out" in said
+
+
+@pytest.mark.parametrize("command", ["inspect", "import"])
+def test_the_topic_of_a_dump_that_names_it(histories: Path, tmp_path: Path, command: str) -> None:
+    """A history names topic and partition in each line."""
+    log = histories / "life-3.9.log.jsonl"
+    target = [tmp_path / "new.db"] if command == "import" else []
+    said = refusal(call(command, log, *target, "--topic", "connect-configs"))
+    assert "is a histories dump, so its topic is not to be told" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_of_several_formats_in_one_import(
+    histories: Path, console: Path, tmp_path: Path
+) -> None:
+    """What is told concerns the one that does not tell it."""
+    history = histories / "life-3.9.log.jsonl"
+    said = call("import", history, console, tmp_path / "log.db", "--topic", "elsewhere")
+    assert said.code == 0, said.err
+
+
+def test_no_topic_name(console: Path) -> None:
+    """Said, and not that none was given."""
+    assert "'a/b' is no topic name" in refusal(call("inspect", console, "--topic", "a/b"))
+
+
+def test_two_clusters_in_one_import(histories: Path, tmp_path: Path) -> None:
+    """With what to do instead."""
+    logs = [histories / f"{name}.log.jsonl" for name in ("life-3.9", "life-3.4")]
+    said = refusal(call("import", *logs, tmp_path / "log.db"))
+    assert said.endswith("of topics made anew, into a log for each")
+
+
+def test_a_file_that_may_not_be_read(console: Path) -> None:
+    """With what to do about it."""
+    console.chmod(0)
+    for parent in console.parents[:3]:
+        parent.chmod(0o755)
+    with unprivileged():
+        said = refusal(call("inspect", console))
+    assert "(Permission denied): check the access rights of the file and its directory" in said
+
+
+def test_where_a_log_is_made_is_nobodys_business(
+    console: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of a file that is gone in a moment tells nobody anything."""
+    monkeypatch.setattr(files, "PAGE_BYTES", "no number;")
+    said = refusal(call("import", console, tmp_path / "log.db", "--topic", "t"))
+    assert f"The log {tmp_path}/log.db " in said
+    assert "/.log.db" not in said
+
+
+def test_a_login_in_a_name_is_not_repeated() -> None:
+    """Neither as what is read nor as what is written."""
+    where = "kafka://alice:secret@127.0.0.1:1"
+    for arguments in (["inspect", where], ["import", "x", where], ["import", where, "x.db"]):
+        said = refusal(call(*arguments))
+        assert "secret" not in said
+        assert "kafka://127.0.0.1:1" in said

@@ -1,0 +1,44 @@
+"""What a log can be called, and what is said of names that are slips of the pen."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.logs.log import LogNotUsable
+from controlplane.logs.names import brokers_of, check_file, path_of, without_login
+
+
+@pytest.mark.parametrize("where", ["", " "])
+def test_nothing_is_no_name(where: str) -> None:
+    """An empty variable in a script is not the current directory."""
+    with pytest.raises(LogNotUsable, match="no log is named: give kafka://host:port"):
+        path_of(where)
+
+
+@pytest.mark.parametrize("where", ["127.0.0.1:9092", "broker-1.example.org:9092,b2:9092"])
+def test_brokers_without_a_scheme(where: str) -> None:
+    """The scheme is all that is missing."""
+    with pytest.raises(LogNotUsable, match=f"does not exist: for a cluster say kafka://{where}"):
+        check_file(path_of(where))
+
+
+def test_a_slash_too_few_or_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the other reading of the slashes leads to a file, it is told."""
+    (tmp_path / "log.db").write_bytes(b"x")
+    absolute = str(tmp_path / "log.db")
+    with pytest.raises(LogNotUsable, match=f"sqlite:///{absolute} is there"):
+        check_file(path_of(f"sqlite://{absolute}"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LogNotUsable, match=r"sqlite:///log\.db is there"):
+        check_file(path_of("sqlite:////log.db"))
+
+
+def test_a_login_is_not_repeated() -> None:
+    """It is refused, and told where it belongs."""
+    assert brokers_of("kafka://a:1,b:2") == "a:1,b:2"
+    with pytest.raises(LogNotUsable) as refused:
+        brokers_of("kafka://alice:se@cret@a:1")
+    assert "kafka://a:1 is given with a login" in str(refused.value)
+    assert "cret" not in str(refused.value)
+    assert "alice" not in str(refused.value)
+    assert without_login("a@b.db") == "a@b.db"
