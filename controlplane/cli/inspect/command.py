@@ -69,7 +69,8 @@ class Question(msgspec.Struct, frozen=True):
 
     async def hazards(self, source: Source) -> None:
         """What no view can show."""
-        await hazards.show(source, self.profiles[0], self.asked.output, self.asked.connector)
+        profile = None if self.asked.profile is None else self.profiles[0]
+        await hazards.show(source, profile, self.asked.output, self.asked.connector)
 
     async def changes(self, source: Source) -> None:
         """Everything that happened to one connector."""
@@ -90,7 +91,7 @@ View = Callable[[Question, Source], Awaitable[None]]
 @click.option("--compare", metavar="RELEASES", help="Side by side, as 3.4,3.9,kip see it.")
 @click.option("--as-of", metavar="MOMENT", help="A time, config@57, or a vector of end offsets.")
 @click.option("--connector", metavar="NAME", help="One connector in depth.")
-@click.option("--hazards", is_flag=True, help="What no view can show.")
+@click.option("--hazards", is_flag=True, help="What no view can show, for all releases or one.")
 @click.option("--history", metavar="CONNECTOR", help="Every change of a connector.")
 @click.option(
     "--rest",

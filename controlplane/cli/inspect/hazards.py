@@ -1,60 +1,131 @@
-"""`--hazards`: records on which a worker of a release chokes, which no view can show."""
+"""`--hazards`: records on which a worker of a release chokes, which no view can show.
 
-from collections.abc import Mapping
-from typing import Any
+Without a release every one is asked: what stops one worker is often nothing to the next.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
 
 from controlplane.cli import records
 from controlplane.cli.inspect.overview import heading, vector
+from controlplane.cli.inspect.owners import owner
 from controlplane.cli.printing import count, print_json, say, table
 from controlplane.cli.sources import Source
 from controlplane.core.entry import Entry, Position
 from controlplane.core.hazards import Danger, Hazard, hazards
-from controlplane.core.profiles import Profile
+from controlplane.core.profiles import KIP, NEWEST, RELEASES, Profile
 from controlplane.core.redact import redacted_text
 
 _STYLES = {Danger.STOPS_WORKER: "red", Danger.LOSES_BATCH: "red", Danger.READ_FAILS: "red"}
 
 
-async def show(source: Source, profile: Profile, output: str, connector: str | None) -> None:
-    """Print every hazard, worst first; of one connector: also those that hit every connector."""
+class Met(NamedTuple):
+    """A hazard, and the releases that meet it; none where only one was asked."""
+
+    hazard: Hazard
+    releases: tuple[str, ...] = ()
+
+
+async def show(source: Source, profile: Profile | None, output: str, connector: str | None) -> None:
+    """Print every hazard, worst first, for one release or for all (None).
+
+    Of one connector: also those that hit every connector.
+    """
     entries = await source.entries()
-    found = [
-        one
-        for one in hazards(entries, profile, topics=source.topics, exactly_once=source.exactly_once)
-        if connector is None or one.connector in ("", connector)
-    ]
+    every = _of_all(source, entries) if profile is None else _of(source, entries, profile)
+    found = [one for one in every if connector is None or one.hazard.connector in ("", connector)]
     by_place = {entry.position: entry for entry in entries}
     if output == "json":
-        told = {"profile": profile.release, "exactly_once": source.exactly_once}
+        told = {
+            "profile": profile.release if profile else None,
+            "exactly_once": source.exactly_once,
+        }
         print_json(source.about | told | {"hazards": [_document(one, by_place) for one in found]})
         return
     _print(source, found, by_place)
-    say(f"{count(len(found), 'hazard')} where {heading(profile, source)}")
+    say(_summary(source, profile, len(found)))
     say(f"read up to {vector(source)}")
 
 
-def _print(source: Source, found: list[Hazard], by_place: Mapping[Position, Entry]) -> None:
+def _of(source: Source, entries: Iterable[Entry], profile: Profile) -> list[Met]:
+    found = hazards(entries, profile, topics=source.topics, exactly_once=source.exactly_once)
+    return [Met(one) for one in found]
+
+
+def _of_all(source: Source, entries: Sequence[Entry]) -> list[Met]:
+    """Equal hazards of several releases are one; each behaviour is asked once."""
+    asked: dict[Profile, list[Hazard]] = {}
+    releases: dict[Hazard, list[str]] = {}
+    for release in RELEASES:
+        profile = Profile.of(release)
+        behaviour = msgspec.structs.replace(profile, release="")
+        if behaviour not in asked:
+            asked[behaviour] = [one.hazard for one in _of(source, entries, profile)]
+        for hazard in dict.fromkeys(asked[behaviour]):
+            releases.setdefault(hazard, []).append(release)
+    rank = list(Danger)
+    worst_first = sorted(
+        releases, key=lambda one: (rank.index(one.danger), one.position, one.reason)
+    )
+    return [Met(one, tuple(releases[one])) for one in worst_first]
+
+
+def spans(releases: Sequence[str]) -> Iterator[str]:
+    """Releases in the fewest words: `0.9.0.0 to 3.2.3`."""
+    at = [RELEASES.index(release) for release in releases]
+    first = 0
+    for index in range(len(at)):
+        if index + 1 == len(at) or at[index + 1] != at[index] + 1:
+            one, other = releases[first], releases[index]
+            yield one if one == other else f"{one} to {other}"
+            first = index + 1
+
+
+def _summary(source: Source, profile: Profile | None, found: int) -> str:
+    many = count(found, "hazard") if found else "no hazards"
+    if profile is None:
+        who = f"workers of all releases, {RELEASES[0]} to {NEWEST},"
+        return f"{who} would meet {many} in {source.where}"
+    return heading(profile, source, f"would meet {many} in")
+
+
+def _print(source: Source, found: list[Met], by_place: Mapping[Position, Entry]) -> None:
     if not found:
         return
-    rows = [
-        (
-            one.danger.value,
-            records.place(one.position, source.topics),
-            records.key(by_place[one.position]),
-            one.connector,
-            redacted_text(one.reason),
-        )
-        for one in found
-    ]
-    styles = {number: _STYLES.get(one.danger, "") for number, one in enumerate(found)}
-    table(("DANGER", "RECORD", "KEY", "CONNECTOR", "WHAT HAPPENS"), rows, styles)
+    heads: tuple[str, ...] = ("DANGER", "RELEASES", "RECORD", "KEY", "CONNECTOR", "WHAT HAPPENS")
+    rows = [_cells(source, one, by_place[one.hazard.position]) for one in found]
+    if not any(one.releases for one in found):
+        heads, rows = _without_releases(heads), list(map(_without_releases, rows))
+    styles = {number: _STYLES.get(one.hazard.danger, "") for number, one in enumerate(found)}
+    table(heads, rows, styles)
     say()
 
 
-def _document(one: Hazard, by_place: Mapping[Position, Entry]) -> dict[str, Any]:
+def _cells(source: Source, met: Met, entry: Entry) -> tuple[str, ...]:
+    hazard = met.hazard
+    named = owner(entry.topic, entry.key, source.topics, Profile.of(KIP))
+    return (
+        hazard.danger.value,
+        ", ".join(spans(met.releases)),
+        records.place(hazard.position, source.topics),
+        records.key(entry),
+        hazard.connector or named or "",
+        redacted_text(hazard.reason),
+    )
+
+
+def _without_releases(cells: tuple[str, ...]) -> tuple[str, ...]:
+    return cells[:1] + cells[2:]
+
+
+def _document(met: Met, by_place: Mapping[Position, Entry]) -> dict[str, Any]:
+    hazard = met.hazard
     return {
-        "danger": one.danger.value,
-        "reason": redacted_text(one.reason),
-        "connector": one.connector or None,
-        "record": records.document(by_place[one.position]),
+        "danger": hazard.danger.value,
+        "reason": redacted_text(hazard.reason),
+        "connector": hazard.connector or None,
+        "record": records.document(by_place[hazard.position]),
+        **({"releases": list(spans(met.releases))} if met.releases else {}),
     }

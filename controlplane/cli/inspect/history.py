@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from controlplane.cli import records
 from controlplane.cli.failing import Refused
+from controlplane.cli.inspect.owners import owner
 from controlplane.cli.inspect.shown import change, item, shown
 from controlplane.cli.printing import count, print_json, say, table
 from controlplane.cli.sources import Source
 from controlplane.core.codec.config import decode_config
 from controlplane.core.codec.offsets import decode_offset, decode_partition, frozen
-from controlplane.core.codec.status import decode_status
 from controlplane.core.diff import Aspect, diff
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import Fold, Kind
@@ -92,39 +92,14 @@ async def show(source: Source, profile: Profile, output: str, name: str) -> None
 def concerning(
     entries: Iterable[Entry], name: str, topics: Topics, profile: Profile
 ) -> Iterator[Entry]:
-    """The records about one connector, in the order given: as the worker reads their keys.
-
-    It reads more into keys than stands there: `task-c-+0--` is task 0 of `c`, and whatever eleven
-    characters come before the name in the key of an active topic, they are skipped.
-    """
-    readers = {topics.config: _config_owner, topics.status: _status_owner, topics.commands: _nobody}
+    """The records about one connector, in the order given: as the worker reads their keys."""
     owners: dict[tuple[str, bytes | None], str | None] = {}
     for entry in entries:
         place = entry.topic, entry.key
         if place not in owners:
-            owners[place] = readers.get(entry.topic, _offset_owner)(entry.key, profile)
+            owners[place] = owner(*place, topics, profile)
         if owners[place] == name:
             yield entry
-
-
-ANY_CONFIG = b'{"properties":{},"tasks":0,"task-count":0,"state":"STARTED"}'
-"""A value that suits every key of the config topic: whose record it is does not depend on it."""
-
-
-def _config_owner(key: bytes | None, profile: Profile) -> str | None:
-    return getattr(decode_config(key, ANY_CONFIG, profile), "connector", None)
-
-
-def _status_owner(key: bytes | None, profile: Profile) -> str | None:
-    return getattr(decode_status(key, None, profile), "connector", None)
-
-
-def _offset_owner(key: bytes | None, profile: Profile) -> str | None:
-    return getattr(decode_partition(key, profile), "connector", None)
-
-
-def _nobody(_key: bytes | None, _profile: Profile) -> str | None:
-    return None
 
 
 # --- what they did --------------------------------------------------------------------------

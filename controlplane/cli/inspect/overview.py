@@ -38,12 +38,12 @@ async def show(source: Source, profile: Profile, plugins: Plugins | None, output
     say(f"read up to {vector(source)}")
 
 
-def heading(profile: Profile, source: Source) -> str:
+def heading(profile: Profile, source: Source, does: str = "sees") -> str:
     """Whose view it is, and of what."""
     support = " with exactly-once support" if source.exactly_once else ""
     release = profile.release
     worker = "our own worker (kip)" if release == KIP else f"a worker of {release}"
-    return f"{worker}{support} sees {source.where}"
+    return f"{worker}{support} {does} {source.where}"
 
 
 def vector(source: Source) -> str:
