@@ -19,7 +19,7 @@ pages      source   STARTED       2      RUNNING  2 RUNNING
 trailing   source   STOPPED       0      PAUSED   -
 
 4 connectors, as a worker of 3.9.2 sees LOG
-11 records of no use to it:
+11 records that it cannot read, or ignores:
   config@10  unknown target state 'SLEEPING'
   config@17  unknown key
   config@18  undecodable value: no JSON: a value is missing at position 14
@@ -45,6 +45,14 @@ def test_connectors_and_what_is_wrong_with_them(histories: Path) -> None:
     )
     assert said.out.replace(str(histories / "odd-records-3.9.log.jsonl"), "LOG") == ODD
     assert said.err == ""
+
+
+def test_remarks_only_where_there_are_any(tmp_path: Path) -> None:
+    """An empty column takes the place of others."""
+    record = Entry("connect-configs", 0, 0, 1, b"target-state-c", b'{"state":"PAUSED"}')
+    assert "REMARKS" in call("inspect", embedded(tmp_path / "a.db", [record])).out
+    nothing = Entry("connect-configs", 0, 0, 1, b"session-key", b"{")
+    assert "REMARKS" not in call("inspect", embedded(tmp_path / "b.db", [nothing])).out
 
 
 def test_the_same_for_machines(histories: Path) -> None:

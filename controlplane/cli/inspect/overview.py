@@ -56,21 +56,24 @@ def _remarks(found: Unreadable, topics: Topics) -> list[str]:
     if not found.count:
         return []
     shown = list(found.records.items())[:UNREADABLE_SHOWN]
-    lines = [f"{count(found.count, 'record')} of no use to it:"]
+    lines = [f"{count(found.count, 'record')} that it cannot read, or ignores:"]
     lines += [f"  {place(position, topics)}  {why}" for position, why in shown]
     more = found.count - len(shown)
     return lines + ([f"  … and {more} more; -o json names them"] if more else [])
 
 
 def _print_rows(rows: list[Facts], *, typed: bool) -> None:
-    heads = _HEADS if typed else (_HEADS[0], "CLASS", *_HEADS[2:])
+    heads: tuple[str, ...] = _HEADS if typed else (_HEADS[0], "CLASS", *_HEADS[2:])
     troubled = {number: "yellow" for number, row in enumerate(rows) if row.flags}
     failed = {
         number: "red"
         for number, row in enumerate(rows)
         if "FAILED" in (row.status, *row.task_states.values())
     }
-    table(heads, [row.cells(typed=typed) for row in rows], troubled | failed)
+    cells = [row.cells(typed=typed) for row in rows]
+    if not troubled:  # then there are no remarks
+        heads, cells = heads[:-1], [line[:-1] for line in cells]
+    table(heads, cells, troubled | failed)
 
 
 def _document(
