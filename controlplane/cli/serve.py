@@ -89,7 +89,7 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     service = Service(
         log,
         reading,
-        read_profile(dialect),
+        read_profile(dialect, exactly_once=exactly_once),
         read_plugins(plugins),
         exactly_once or reading.settings.exactly_once,
         follow,

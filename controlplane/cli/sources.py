@@ -105,8 +105,8 @@ async def opened(
         cut = await _cut(log, as_of, topics)
         stop = dict(sorted(cut.ends.items()))
         problems = (*cut.notices, *found.problems)
-        _tell(where, problems)
         yield Source(where, log, topics, exactly_once, stop, problems)
+        _tell(where, problems)  # beside an answer; where there is none, the refusal says it all
     finally:
         await log.close()
 

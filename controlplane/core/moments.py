@@ -17,7 +17,7 @@ OFFSET_DIGITS = 18
 PARTITION_DIGITS = 9
 """Digits of a partition's number, of which Kafka keeps 32 bits."""
 
-MS_DIGITS = 15
+TIME_DIGITS = 15
 """Digits of a time in ms: it ends with the year 9999."""
 
 TEXT_SHOWN = 60
@@ -91,7 +91,7 @@ def read_time_ms(text: str) -> int:
 
 
 def _number_ms(text: str) -> int:
-    if len(text) > MS_DIGITS or int(text) > LAST_MS:
+    if len(text) > TIME_DIGITS or int(text) > LAST_MS:
         raise UnknownMoment(f"{shown(text)} is no time in milliseconds: it ends with the year 9999")
     return int(text)
 

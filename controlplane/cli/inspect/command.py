@@ -119,7 +119,8 @@ def inspect(log: str, reading: Reading, **options: Any) -> None:
     if asked.compare and len(names) < TWO:
         raise click.UsageError("--compare needs at least two releases, as in 3.4,3.9")
     plugins = read_plugins(asked.plugins) if asked.plugins else None
-    question = Question(asked, tuple(read_profile(name) for name in names), plugins)
+    profiles = tuple(read_profile(name, exactly_once=asked.exactly_once) for name in names)
+    question = Question(asked, profiles, plugins)
     asyncio.run(_answer(log, reading, question, view))
 
 
