@@ -65,8 +65,9 @@ bench: $(READY) ## Measure folding and starting, beside others
 	$(BIN)/python -m benchmarks.append
 	$(BIN)/python -m benchmarks.boot
 
-oracle: $(READY) ## Compare the fold with Kafka's own classes
+oracle: $(READY) ## Compare the fold with Kafka's own classes, and write docs/releases.md anew
 	@tools/java
+	$(BIN)/python -m tests.oracle.releases
 	$(BIN)/pytest tests/oracle $(ARGS)
 
 lock: $(READY) ## Write requirements.lock anew, with today's versions
