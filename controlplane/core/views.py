@@ -179,17 +179,19 @@ def _partitions(state: ClusterState, topics: list[OffsetState], name: str) -> It
     return listed.values()
 
 
-def _keys_of(name: str, topic: OffsetState) -> Iterator[bytes]:
+def _keys_of(name: str, topic: OffsetState) -> list[bytes]:
     """The keys that may be a connector's; the others are told apart without parsing them.
 
     A key that begins with a quoted name, in plain ASCII without escapes, means what it says.
     """
     prefix = b'["' + name.encode("utf-8", "surrogatepass") + b'"'
-    for key in topic.values:
-        if key is None:
-            continue
-        if key.startswith(prefix) or not key.startswith(b'["') or b"\\" in key or not key.isascii():
-            yield key
+    size = len(prefix)
+    return [
+        key
+        for key in topic.values
+        if key is not None
+        and (key[:size] == prefix or key[:2] != b'["' or b"\\" in key or not key.isascii())
+    ]
 
 
 def _preferred(one: _Listed, other: _Listed) -> _Listed:

@@ -1,5 +1,6 @@
 """Records of the status topic. Kafka: `KafkaStatusBackingStore`."""
 
+from functools import cache
 from typing import Any
 
 from controlplane.core import java, javajson
@@ -75,12 +76,14 @@ def _task(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Inv
 
 def _status(value: bytes, profile: Profile) -> Status:
     content = _object(javajson.decode(value, profile), "value")
-    state = content.get("state")
-    if not isinstance(state, str) or state not in _states(profile):
-        raise _MalformedError(f"unknown state {state!r}")
+    known = _states(profile.status_restarting, profile.status_stopped)
+    name = content.get("state")
+    state = known.get(name) if isinstance(name, str) else None
+    if state is None:
+        raise _MalformedError(f"unknown state {name!r}")
     generation = _integer(content, "generation")
     return Status(
-        State(state),
+        state,
         _optional_text(content, "trace"),
         _optional_text(content, "worker_id"),
         java.narrow_int(generation),
@@ -88,10 +91,10 @@ def _status(value: bytes, profile: Profile) -> Status:
     )
 
 
-def _states(profile: Profile) -> tuple[str, ...]:
-    restarting = ("RESTARTING",) if profile.status_restarting else ()
-    stopped = ("STOPPED",) if profile.status_stopped else ()
-    return _FIRST_STATES + restarting + stopped
+@cache
+def _states(restarting: bool, stopped: bool) -> dict[str, State]:
+    names = (*_FIRST_STATES, *["RESTARTING"] * restarting, *["STOPPED"] * stopped)
+    return {name: State(name) for name in names}
 
 
 def _topic(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Invalid:

@@ -63,7 +63,8 @@ class OffsetFold:
         for part in parts:
             values.update(part)
         contested = _in_several(parts) if len(values) < sum(map(len, parts)) else set()
-        removed = [key for key, value in values.items() if value is None]
+        any_removed = None in values.values()
+        removed = [key for key, value in values.items() if value is None] if any_removed else []
         if self.profile.offset_partitions:
             contested.update(key for key in self._suspects(values) if self._throws(key))
             contested |= self._hide(values, removed)
@@ -77,6 +78,8 @@ class OffsetFold:
         """Keys that may keep their record from being stored; short ones seldom do."""
         if self.profile.offset_key_loses_batch:
             return keys
+        if self.profile.json_limits:
+            return ()  # too deep is undecodable there, and an undecodable key is stored
         return [key for key in keys if key is not None and len(key) >= _OVERFLOWING_BYTES]
 
     def _throws(self, key: bytes | None) -> bool:

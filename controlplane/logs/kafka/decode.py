@@ -4,6 +4,7 @@ import struct
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
@@ -164,6 +165,9 @@ class _Aborted:
             self._producers.discard(marker.producer_id)
 
 
+_ROW = attrgetter("offset", "timestamp", "key", "value", "headers")
+
+
 class _Columns:
     """The columns of a `Batch` while they grow."""
 
@@ -191,16 +195,19 @@ class _Columns:
             self.aborted.append(range(first, len(self.offsets)))
 
     def _add(self, batch: Iterable[Any]) -> None:
-        """The one loop that runs for every record."""
-        offset, timestamp = self.offsets.append, self.timestamps.append
-        key, value = self.keys.append, self.values.append
-        for record in batch:
-            if record.headers:
-                self.headers[len(self.offsets)] = tuple(record.headers)
-            offset(record.offset)
-            timestamp(record.timestamp)
-            key(record.key)
-            value(record.value)
+        """What is done for every record, and therefore without a loop in Python."""
+        rows = list(map(_ROW, batch))
+        if not rows:
+            return
+        offsets, timestamps, keys, values, headers = zip(*rows, strict=True)
+        if any(headers):
+            first = len(self.offsets)
+            named = ((first + index, tuple(given)) for index, given in enumerate(headers) if given)
+            self.headers.update(named)
+        self.offsets.extend(offsets)
+        self.timestamps.extend(timestamps)
+        self.keys.extend(keys)
+        self.values.extend(values)
 
     def between(self, partition: Partition, start: int, stop: int | None) -> Batch | None:
         """The rows from `start` to before `stop`: a batch comes whole, wherever we asked for."""
