@@ -213,9 +213,9 @@ async def test_a_broker_killed_and_restarted(release: str, tmp_path: Path) -> No
             await broker.kill9()
             with pytest.raises(LogUnavailable):
                 await reader.ends(["followed"])
-            # The tail notices by itself, with its next fetch.
+            # The tail notices by itself, with its next fetch; a property tells, no event.
             async with asyncio.timeout(COMES_S):
-                while not isinstance(_interruption(reader), LogUnavailable):
+                while not isinstance(_interruption(reader), LogUnavailable):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             await broker.start()
             after = await _written(broker, "followed", 20)
