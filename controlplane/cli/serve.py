@@ -108,7 +108,13 @@ async def _serve(service: Service, listening: socket.socket) -> None:
     _end_on_signals()
     tell = logger(quiet=service.quiet)
     async with _following(service, tell) as (log, follower):
-        app = App(follower, dialect=service.dialect, plugins=service.plugins, logger=tell)
+        app = App(
+            follower,
+            dialect=service.dialect,
+            plugins=service.plugins,
+            cluster_id=getattr(log, "cluster_id", None),  # only a cluster has one
+            logger=tell,
+        )
         async with serving(app, listening) as server:
             await _announce(service, log, follower, url_of(listening))
             await server

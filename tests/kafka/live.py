@@ -121,6 +121,12 @@ class Beside:
                 return
         raise AssertionError("\n".join(f"{path}: {both}" for path, both in different.items()))
 
+    async def same_cluster(self) -> None:
+        """Both tell the id of the cluster that they read, and the release that they are."""
+        theirs, ours = [await _get(rest, "/") for rest in (self.worker.rest, self._service.rest)]
+        for field in ("kafka_cluster_id", "version"):
+            assert ours[field] == theirs[field]
+
     async def still_answers(self) -> None:
         """The service answers what it knows, also while its log cannot be reached."""
         for path in await self._paths_of(self._service.rest):

@@ -57,6 +57,7 @@ def all_of(lines: Path) -> Callable[[Any], bool]:
 
 async def _created(life: Beside, lines: Path, folder: Path) -> None:
     """A source, a sink with a difficult name, and a sink that fails."""
+    await life.same_cluster()
     source = {"connector.class": SOURCE, "file": str(lines), "topic": "lines", "tasks.max": "1"}
     await life.ask("POST", "/connectors", {"name": "lines", "config": source})
     await life.until("/connectors/lines/offsets", all_of(lines))
