@@ -7,7 +7,6 @@ other; publishing one is cheap and it never changes.
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
 
 import msgspec
 
@@ -138,8 +137,3 @@ class ClusterState(msgspec.Struct, frozen=True):
     """(connector, aspect, item) → the record that changed it last. No offsets: see `causes`."""
     unreadable: Mapping[Position, str] = {}
     """Records that were no use, with the reason; the first few (`UNREADABLE_KEPT`)."""
-
-
-def empty(profile: Profile, **settings: Any) -> ClusterState:
-    """What a worker knows before it has read anything."""
-    return ClusterState(profile, **settings)

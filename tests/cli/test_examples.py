@@ -10,7 +10,7 @@ from controlplane.cli.examples import Contrast, find_contrast, lines
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import fold
 from controlplane.core.profiles import Profile
-from controlplane.core.state import Topics, empty
+from controlplane.core.state import ClusterState, Topics
 from controlplane.logs.opening import memory_log, open_log
 
 HISTORIES = Path(__file__).parent.parent / "histories"
@@ -44,7 +44,7 @@ async def test_long_histories_are_not_searched(monkeypatch: pytest.MonkeyPatch) 
 
 def test_lines_of_an_empty_log() -> None:
     """Where there are no connectors, what there always is."""
-    assert lines(URL, empty(KIP), None) == [
+    assert lines(URL, ClusterState(KIP), None) == [
         f"curl -s -w '\\n' '{URL}/'",
         f"curl -s -w '\\n' '{URL}/connectors'",
         f"curl -s -w '\\n' '{URL}/connectors?profile=3.4'",

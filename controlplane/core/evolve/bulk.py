@@ -47,10 +47,10 @@ class Loading:
         if batch.topic in (topics.config, topics.commands) or self._fold.trace:
             self._kept.append(batch)
             return
-        self._fold.advance(batch.topic, batch.partition, batch.offsets[-1] + 1)
         if batch.topic == topics.status:
             self._statuses[batch.topic, batch.partition].append(batch)
         else:
+            self._fold.advance(batch.topic, batch.partition, batch.offsets[-1] + 1)
             self._add_offsets(batch)
 
     def _add_offsets(self, batch: Batch) -> None:
@@ -63,11 +63,11 @@ class Loading:
     def finish(self) -> Contested:
         """Fold what was added. Keys that are answered must be settled."""
         self._fold.apply_all(in_order(entries_of(self._kept)))
-        ends = [batches[-1] for batches in self._statuses.values()]
         ranked = [one for batches in self._statuses.values() for one in self._surviving(batches)]
         self._fold.apply_all(one.entry for one in sorted(ranked, key=lambda one: one[:4]))
-        for batch in ends:
-            self._fold.advance(batch.topic, batch.partition, batch.offsets[-1] + 1)
+        # The last records of a partition may not have counted, but they have been read.
+        for (topic, partition), batches in self._statuses.items():
+            self._fold.advance(topic, partition, batches[-1].offsets[-1] + 1)
         contested = {}
         for topic, partitions in self._last.items():
             keys = self._fold.offsets_of(topic).take(partitions.values())
