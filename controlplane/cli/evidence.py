@@ -16,6 +16,7 @@ from controlplane.core.order import before, in_order
 from controlplane.core.profiles import Profile
 from controlplane.core.records import SourcePartition
 from controlplane.core.state import Topics
+from controlplane.scenario.alike import alike, unshared
 from controlplane.scenario.story import Difference, Given, Step
 
 CONFIG = rb"connector-%(name)s"
@@ -67,15 +68,14 @@ class Evidence:
 
     def _offset(self, seen: Sequence[Entry], difference: Difference) -> Entry | None:
         """The last record of the first source partition that only one of the answers has so."""
-        told = [_offsets(given) for given in (difference.recorded, difference.folded)]
-        differing = [one for one in told[0] + told[1] if (one in told[0]) is not (one in told[1])]
+        differing = unshared(_offsets(difference.recorded), _offsets(difference.folded))
         profile = Profile.of(difference.release)
         for entry in reversed(seen):
             if differing and entry.topic not in (self.topics.config, self.topics.status):
                 subject = decode_partition(entry.key, profile)
                 if isinstance(subject, SourcePartition) and (
                     subject.connector == unquote(difference.path.split("/")[2])
-                    and subject.partition == differing[0].get("partition")
+                    and alike(subject.partition, differing[0].get("partition"))
                 ):
                     return entry
         return None
@@ -123,10 +123,14 @@ _WHOLE = {
 def _differing(one: Any, other: Any) -> list[str]:
     """Names that only one of two listings has, or that each says something else about."""
     if isinstance(one, dict) and isinstance(other, dict):
-        return [name for name in sorted({**one, **other}) if one.get(name) != other.get(name)]
+        return [name for name in sorted({**one, **other}) if not _agree(one, other, name)]
     if isinstance(one, list) and isinstance(other, list):
-        return [str(name) for name in one + other if (name in one) is not (name in other)]
+        return [name for name in unshared(one, other) if isinstance(name, str)]
     return []
+
+
+def _agree(one: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
+    return name in one and name in other and alike(one[name], other[name])
 
 
 def _member(listing: Any, name: str) -> Any:

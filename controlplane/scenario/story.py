@@ -5,7 +5,6 @@ answered at known positions of its topics. `verify` folds the log up to each suc
 of that release, asks the fold the same questions and compares the answers as JSON.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.rest.reads import Reading, answer
+from controlplane.scenario.alike import alike
 
 Ends = Mapping[str, Sequence[int]]
 
@@ -77,9 +77,14 @@ def read_story(path: Path) -> list[Step]:
             steps.append(decoder.decode(line))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise BadStory(f"{path.name}:{number}: not a step of a story: {error}") from None
+        except RecursionError:
+            raise BadStory(f"{path.name}:{number}: {_TOO_DEEP}") from None
     if not steps:
         raise BadStory(f"{path.name} holds no steps: is it the .story.jsonl of a history?")
     return steps
+
+
+_TOO_DEEP = "nested too deeply to be read: take this step out, its answers cannot be compared"
 
 
 class Verifier:
@@ -139,16 +144,7 @@ class Verifier:
 
 def same(recorded: Given, folded: Given) -> bool:
     """Equal as JSON, where Java's order is none: sets of names, partitions, tasks."""
-    return recorded.status == folded.status and _plain(recorded.answer) == _plain(folded.answer)
-
-
-def _plain(value: Any) -> Any:
-    """A hashable form: members without order, elements counted, numbers by kind."""
-    if isinstance(value, dict):
-        return frozenset((name, _plain(member)) for name, member in value.items())
-    if isinstance(value, list | tuple):
-        return frozenset(Counter(_plain(element) for element in value).items())
-    return type(value), value
+    return recorded.status == folded.status and alike(recorded.answer, folded.answer)
 
 
 def explain(state: ClusterState, path: str) -> Position | None:

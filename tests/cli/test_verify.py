@@ -166,4 +166,35 @@ def test_what_is_no_story_is_refused(histories: Path, tmp_path: Path) -> None:
         assert sentence in refusal(call("verify", log, bad, "--plugins", PLUGINS))
 
 
+DEPTHS = [200, 900, 1_500, 100_000]
+"""Shown; hardly read; beyond what Python calls; beyond everything."""
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("path", ["/connectors", "/connectors/a", "/connectors/a/offsets"])
+def test_a_deep_answer_is_a_difference_or_refused(tmp_path: Path, path: str, depth: int) -> None:
+    """Never a defect: what can be read is compared, of the rest it is said that it is not."""
+    log, story = tmp_path / "log.jsonl", tmp_path / "story.jsonl"
+    log.write_text(
+        '{"topic":"connect-configs","partition":0,"offset":0,"timestamp":5,'
+        '"key":"connector-a","value":"{\\"properties\\":{\\"b\\":\\"c\\"}}"}\n'
+    )
+    answer = f'{{"offsets":{"[" * depth}{"]" * depth}}}'
+    story.write_text(
+        '{}\n{"n":1,"kind":"observe","worker":"w1","release":"3.9.1",'
+        f'"positions":{{"connect-configs":[1]}},'
+        f'"answers":{{"{path}":{{"status":200,"answer":{answer}}}}}}}\n'
+    )
+    said = call("verify", log, story, "--plugins", PLUGINS)
+    if said.code == 1:
+        assert said.out.endswith("0 of 1 answers are given exactly, 1 differ\n")
+        assert call("verify", log, story, "--plugins", PLUGINS, "-o", "json").code == 1
+    else:
+        assert depth > DEPTHS[0]
+        assert refusal(said) == (
+            "story.jsonl:2: nested too deeply to be read: take this step out, its answers cannot "
+            "be compared"
+        )
+
+
 PLUGINS = Path(__file__).parents[1] / "histories" / "catalogue.json"
