@@ -3,10 +3,11 @@
     python -m benchmarks.boot [--records 1000000] [--rounds 3] [--quick]
 
 A broker of Kafka 3.9.1 holds source offsets (200,000 keys in 25 partitions) and 500 connectors, all
-stopped. Time runs from the start of the process. Connect's own distributed worker, with the options
+stopped. Time runs from the start of a process. Connect's own distributed worker, with the options
 that its start script gives it, is looked at twice: when it has read its topics, and when it first
-answers `GET /connectors/{c}/offsets`. Ours is `controlplane inspect`, which reads the same topics,
-folds them, prints the same connector with its offsets, and ends. By turns, the best of each.
+answers `GET /connectors/{c}/offsets`. Ours are two processes: one that embeds the library, until it
+has folded the same topics (`benchmarks.knowing`), and `controlplane inspect`, which prints the same
+connector with its offsets, until it has ended. By turns, the best of each.
 """
 
 import asyncio
@@ -23,7 +24,8 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.cluster import fill
+from benchmarks.cluster import CONNECTORS, fill
+from benchmarks.knowing import KNOWN
 from benchmarks.workload import CONFIG
 from tests.kafka.process import NotReady
 from tests.kafka.real import Broker, Worker
@@ -72,20 +74,38 @@ class Contestant(NamedTuple):
 
 
 async def ours(broker: Broker) -> Figure:
-    """`controlplane inspect`, in a process of its own, until it has printed and ended."""
-    compiled = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}  # as an installed package is
+    """A program that embeds us until it knows, then `controlplane inspect` until it has ended."""
+    return Figure(await _known(broker), await _inspected(broker))
+
+
+async def _known(broker: Broker) -> float:
     began = time.perf_counter()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "controlplane", "inspect", f"kafka://{broker.bootstrap}"),
-        *("--profile", RELEASE, "--connector", CONNECTOR),
-        stdout=asyncio.subprocess.PIPE,
-        env=compiled,
-    )
+    process = await _started("benchmarks.knowing", broker.bootstrap, RELEASE)
+    assert process.stdout is not None
+    line = await process.stdout.readline()
+    took = time.perf_counter() - began
+    if await process.wait() or line.decode() != f"{KNOWN} {CONNECTORS}\n":
+        raise NotReady("benchmarks.knowing did not know the connectors")
+    return took
+
+
+async def _inspected(broker: Broker) -> float:
+    began = time.perf_counter()
+    options = ("--profile", RELEASE, "--connector", CONNECTOR)
+    process = await _started("controlplane", "inspect", f"kafka://{broker.bootstrap}", *options)
     printed, _ = await process.communicate()
     took = time.perf_counter() - began
     if process.returncode or CONNECTOR.encode() not in printed:
         raise NotReady("controlplane inspect did not print the connector")
-    return Figure(took, took)
+    return took
+
+
+async def _started(module: str, *arguments: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", module, *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},  # compiled, as an installed package is
+    )
 
 
 async def java(broker: Broker) -> Figure:
@@ -104,7 +124,7 @@ async def java(broker: Broker) -> Figure:
         await worker.kill9()
 
 
-CONTESTANTS = (Contestant("Java worker", java), Contestant("controlplane inspect", ours))
+CONTESTANTS = (Contestant("Java worker", java), Contestant("controlplane", ours))
 
 
 async def _printed(log: Path, text: str) -> bool:
@@ -150,7 +170,9 @@ def table(figures: Sequence[Figure], records: int) -> Table:
     for contestant in (one.name for one in CONTESTANTS):
         shown.add_column(contestant, justify="right")
     shown.add_column("ratio", justify="right")
-    for name, what in zip(Figure._fields, ("topics read", "offsets answered"), strict=True):
+    for name, what in zip(
+        Figure._fields, ("topics read and folded", "offsets answered"), strict=True
+    ):
         seconds = [getattr(figure, name) for figure in figures]
         ratio = getattr(theirs, name) / getattr(our, name)
         shown.add_row(what, *(f"{value:.2f} s" for value in seconds), f"{ratio:.1f}×")

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterator
 
-from controlplane.core.entry import Batch
+from controlplane.core.entry import Batch, Decoded
 
 OFFSETS, STATUS, CONFIG = "connect-offsets", "connect-status", "connect-configs"
 PARTITIONS = {OFFSETS: 25, STATUS: 5, CONFIG: 1}
@@ -81,7 +81,7 @@ def _batches(topic: str, make: Maker, records: int, things: int) -> Iterator[Bat
             places = list(range(first, min(first + BATCH_RECORDS, records // parts)))
             of = [chance.randrange(things // parts) * parts + partition for _ in places]
             pairs = [make(chance, thing) for thing in of]
-            yield Batch(
+            yield Decoded(
                 topic,
                 partition,
                 places,

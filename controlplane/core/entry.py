@@ -5,13 +5,18 @@ what bulk readers hand over, because a million Python objects cost more than the
 Neither knows what the bytes mean; that is `codec`'s business.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 Headers = tuple[tuple[str, bytes | None], ...]
 """Record headers in order of appearance; a name may repeat."""
+
+
+LastValues = MutableMapping[bytes | None, bytes | None]
+"""Raw keys and the last value of each: what a fold of offsets needs."""
 
 
 class Position(NamedTuple):
@@ -45,23 +50,89 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         return Position(self.topic, self.partition, self.offset)
 
 
-class Batch(msgspec.Struct, frozen=True, gc=False):
-    """Consecutive entries of one partition, as columns of equal length, offsets ascending.
+class Batch(Protocol):
+    """Consecutive entries of one partition, at least one, offsets ascending.
 
-    `headers` (by index into the columns) and `aborted` (indexes) are sparse: few records have any.
+    All columns are of equal length; `headers` (by index into them) and `aborted` (indexes) are
+    sparse: few records have any. A log may make them when they are first looked at; for folds in
+    which only the last value of a key counts there is `keep_last`, which needs none.
     """
+
+    @property
+    def topic(self) -> str:
+        """Where they lie."""
+        ...
+
+    @property
+    def partition(self) -> int:
+        """Where they lie."""
+        ...
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """The offset of each."""
+        ...
+
+    @property
+    def timestamps(self) -> Sequence[int]:
+        """The time of each, in milliseconds since 1970 (-1: unknown)."""
+        ...
+
+    @property
+    def keys(self) -> Sequence[bytes | None]:
+        """The key of each."""
+        ...
+
+    @property
+    def values(self) -> Sequence[bytes | None]:
+        """The value of each, None for a tombstone."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[int, Headers]:
+        """By index, of those that have any."""
+        ...
+
+    @property
+    def aborted(self) -> AbstractSet[int]:
+        """The indexes of those whose transaction was aborted."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """The offset at which reading goes on."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def entries(self) -> Iterator[Entry]:
+        """The same records one by one."""
+        ...
+
+    def keep_last(self, last: LastValues, *, aborted: bool) -> None:
+        """Set the last value of each key; records of aborted transactions only if wanted."""
+        ...
+
+
+class Decoded(msgspec.Struct, frozen=True, gc=False):
+    """A `Batch` whose columns are made."""
 
     topic: str
     partition: int
-    offsets: list[int]
-    timestamps: list[int]
-    keys: list[bytes | None]
-    values: list[bytes | None]
+    offsets: Sequence[int]
+    timestamps: Sequence[int]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
     headers: Mapping[int, Headers] = {}
-    aborted: frozenset[int] = frozenset()
+    aborted: AbstractSet[int] = frozenset()
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    @property
+    def end(self) -> int:
+        """The offset after the last entry."""
+        return self.offsets[-1] + 1
 
     def entries(self) -> Iterator[Entry]:
         """The same records one by one."""
@@ -78,11 +149,18 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
                 index in self.aborted,
             )
 
+    def keep_last(self, last: LastValues, *, aborted: bool) -> None:
+        """Set the last value of each key; records of aborted transactions only if wanted."""
+        if aborted or not self.aborted:
+            last.update(zip(self.keys, self.values, strict=True))
+        else:
+            last.update((one.key, one.value) for one in self.entries() if not one.aborted)
 
-def batch_of(entries: list[Entry]) -> Batch:
+
+def batch_of(entries: Sequence[Entry]) -> Decoded:
     """Entries of one partition (at least one) as a `Batch`."""
     first = entries[0]
-    return Batch(
+    return Decoded(
         first.topic,
         first.partition,
         [entry.offset for entry in entries],

@@ -108,6 +108,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     stale_unassigned_ignored: bool
     """A task's UNASSIGNED does not replace a RUNNING of the same or a later generation."""
 
+    # --- transactions -----------------------------------------------------------------------
+    exactly_once_support: bool
+    """Workers may run with exactly-once support, and then read no aborted records."""
+
     # --- reading the offsets topics ---------------------------------------------------------
     offset_tombstone_removes: bool
     """A tombstone takes the entry away (else it stays, as null)."""
@@ -232,6 +236,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("status_topics", "KIP-558", _from("2.5.0")),
     Behaviour("status_version", "KIP-891", _from("4.1.0")),
     Behaviour("stale_unassigned_ignored", "KAFKA-12525", _from("3.6.0")),
+    Behaviour("exactly_once_support", "KIP-618", _from("3.3.0")),
     Behaviour("offset_tombstone_removes", "KAFKA-14342", _from("3.4.0")),
     Behaviour("offset_partitions", "KIP-875", _from("3.5.0")),
     Behaviour(
@@ -287,6 +292,7 @@ RELEASES = _releases()
 NEWEST = RELEASES[-1]
 
 
+@cache
 def _number(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split("."))
 
@@ -340,6 +346,19 @@ def resolve(name: str) -> Resolved:
         last = patches[-1]
         return Resolved(_profile(last), f"release {name} is not known; read as {last}")
     raise UnknownRelease(_unknown(name))
+
+
+def check_support(profile: Profile, *, exactly_once: bool) -> None:
+    """Raise `UnknownRelease` where workers are to run with a support that their release lacks."""
+    if exactly_once and not profile.exactly_once_support:
+        raise UnknownRelease(
+            f"{profile.release} has no exactly-once support, which came with KIP-618: "
+            f"name a release from {_supporting()} on, or read without that support"
+        )
+
+
+def _supporting() -> str:
+    return next(release for release in RELEASES if _profile(release).exactly_once_support)
 
 
 NAME_DIGITS = 6

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, count
 
-from controlplane.core.entry import Batch, Entry, Headers
+from controlplane.core.entry import Batch, Decoded, Entry, Headers
 from controlplane.logs.compaction import Sieve
 from controlplane.logs.log import Record
 from controlplane.logs.places import GAP, OTHER_ENTRY, conflict
@@ -88,7 +88,7 @@ class Columns:
         self.end = offset + 1
 
     def _batch(self, span: Span, low: int, high: int) -> Batch:
-        return Batch(
+        return Decoded(
             span.topic,
             span.partition,
             self._offsets[low:high],

@@ -42,23 +42,14 @@ class Loading:
     def add(self, batch: Batch) -> None:
         """Take in some records."""
         topics = self._fold.topics
-        if not batch.offsets:
-            return
         if batch.topic in (topics.config, topics.commands) or self._fold.trace:
             self._kept.append(batch)
-            return
-        if batch.topic == topics.status:
+        elif batch.topic == topics.status:
             self._statuses[batch.topic, batch.partition].append(batch)
         else:
-            self._fold.advance(batch.topic, batch.partition, batch.offsets[-1] + 1)
-            self._add_offsets(batch)
-
-    def _add_offsets(self, batch: Batch) -> None:
-        last = self._last[batch.topic].setdefault(batch.partition, {})
-        if batch.aborted and not self._fold.sees_aborted(batch.topic):
-            last.update((one.key, one.value) for one in batch.entries() if not one.aborted)
-        else:
-            last.update(zip(batch.keys, batch.values, strict=True))
+            self._fold.advance(batch.topic, batch.partition, batch.end)
+            last = self._last[batch.topic].setdefault(batch.partition, {})
+            batch.keep_last(last, aborted=self._fold.sees_aborted(batch.topic))
 
     def finish(self) -> Contested:
         """Fold what was added. Keys that are answered must be settled."""

@@ -1,109 +1,26 @@
-"""Record batches as a broker sends them, turned into columns."""
+"""Record batches as a broker sends them → a `Batch`: checked now, decoded when it is looked at."""
 
-import struct
-import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
-from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
+from aiokafka.errors import CorruptRecordException
 from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
-from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.legacy_records import _LegacyRecordBatchPy
-from cramjam import CompressionError, DecompressionError
 
-from controlplane.core.entry import Batch, Headers
+from controlplane.core.entry import Batch, Decoded, Headers, LastValues
 from controlplane.logs.kafka import lenient
+from controlplane.logs.kafka.frames import DAMAGE, Frame, Piece, corrupt
 from controlplane.logs.kafka.metadata import Partition
-from controlplane.logs.kafka.wire import Fetched
+from controlplane.logs.lazy import LazyBatch
 from controlplane.logs.log import LogCorrupt
-
-FORMAT = 2
-"""Kafka's message format since 0.11; segments of older ones may still lie there."""
-
-_FRAME = struct.Struct(">qi")
-"""How every format begins: an offset, and the number of bytes that follow."""
-
-MAGIC_AT = 16
-HEADER_SIZE = 61
-"""Of a record batch of format 2; its records follow."""
-
-SMALLEST_FRAME = 26
-"""Bytes of a record of format 0 without key and value."""
 
 UNKNOWN_MS = -1
 """Time of a record whose format (0) has none."""
 
-_DAMAGE = (
-    CorruptRecordException,
-    UnsupportedCodecError,
-    CompressionError,
-    DecompressionError,
-    struct.error,
-    zlib.error,
-    AssertionError,
-    EOFError,
-    LookupError,
-    OSError,
-    TypeError,
-    ValueError,
-)
-"""What the iterator and the codecs raise about bytes that are no records."""
-
-
-class Piece(NamedTuple):
-    """What an answer holds of one partition: whole record batches, not decoded yet."""
-
-    partition: Partition
-    start: int
-    frames: Sequence[bytes]
-    batches: Sequence[Any]
-    """The frames as aiokafka's iterators."""
-    aborted: Sequence[tuple[int, int]]
-
-    @property
-    def next_offset(self) -> int:
-        """Where reading goes on: behind all batches, also behind what compaction took away."""
-        return max(self.start, self.batches[-1].next_offset) if self.batches else self.start
-
-
-def piece(fetched: Fetched, start: int) -> Piece:
-    """Split an answer into its record batches, without looking into them. Cheap.
-
-    Raises:
-        LogCorrupt: the framing is damaged.
-    """
-    try:
-        frames = list(_frames(fetched.records))
-        batches = [_batch(frame) for frame in frames]
-    except _DAMAGE as failure:
-        raise _corrupt(fetched.partition, start, failure) from failure
-    return Piece(fetched.partition, start, frames, batches, fetched.aborted)
-
-
-def _frames(records: bytes) -> Iterator[bytes]:
-    """Whole record batches, whatever their format; a broker may cut the last one."""
-    at = 0
-    while at + _FRAME.size <= len(records):
-        end = at + _FRAME.size + _FRAME.unpack_from(records, at)[1]
-        if end < at + SMALLEST_FRAME:
-            raise CorruptRecordException("too short")
-        if end > len(records):
-            return
-        yield records[at:end]
-        at = end
-
-
-def _batch(frame: bytes) -> Any:
-    """An iterator over a record batch."""
-    magic = frame[MAGIC_AT]
-    if magic == FORMAT and len(frame) >= HEADER_SIZE:
-        return DefaultRecordBatch(frame)
-    if magic < FORMAT:
-        # The compiled class for old formats believes any length that it reads.
-        return _LegacyRecordBatchPy(frame, magic)
-    raise CorruptRecordException(f"{len(frame)} bytes of format {magic}")
+_ROW = attrgetter("offset", "timestamp", "key", "value", "headers")
+_PAIR = attrgetter("key", "value")
 
 
 def decode(taken: Piece, stop: int | None = None) -> Batch | None:
@@ -112,31 +29,35 @@ def decode(taken: Piece, stop: int | None = None) -> Batch | None:
     Control records (transaction markers) are left out; records of aborted transactions are marked.
 
     Raises:
-        LogCorrupt: a checksum is wrong, or what it covers are no records.
+        LogCorrupt: a checksum is wrong; also later, if what it covers turns out to be no records.
     """
-    columns, aborted = _Columns(), _Aborted(taken.aborted)
-    for index, batch in enumerate(taken.batches):
+    frames = list(_checked(taken))
+    batch = Undecoded(taken.partition, [frame for frame, _ in frames], [it for _, it in frames])
+    if frames and all(_inside(frame, taken.start, stop) for frame, _ in frames):
+        return batch
+    return _between(batch.decoded, taken.start, stop)
+
+
+def _checked(taken: Piece) -> Iterator[tuple[Frame, bool]]:
+    """The batches of a piece that are no markers, and whether each was aborted."""
+    aborted = _Aborted(taken.aborted)
+    for frame in taken.frames:
+        batch = frame.batch
         try:
-            _take(taken, index, columns, aborted)
-        except _DAMAGE as failure:
-            at = getattr(batch, "base_offset", taken.start)
-            raise _corrupt(taken.partition, at, failure) from failure
-    return columns.between(taken.partition, taken.start, stop)
+            if not batch.validate_crc():
+                raise CorruptRecordException("wrong checksum")
+            if batch.is_control_batch:
+                aborted.end(batch)
+                continue
+        except DAMAGE as failure:
+            raise corrupt(taken.partition, frame.at, failure) from failure
+        yield frame, aborted.covers(batch)
 
 
-def _take(taken: Piece, index: int, columns: "_Columns", aborted: "_Aborted") -> None:
-    """Append one batch of a piece, or take note of the marker that it is."""
-    batch = taken.batches[index]
-    if not batch.validate_crc():
-        raise CorruptRecordException("wrong checksum")
-    if batch.is_control_batch:
-        aborted.end(batch)
-        return
-    is_aborted = aborted.covers(batch)
-    try:
-        columns.add(batch, aborted=is_aborted)
-    except UnicodeDecodeError:  # the name of a header
-        columns.add(lenient.rows(taken.frames[index]), aborted=is_aborted)
+def _inside(frame: Frame, start: int, stop: int | None) -> bool:
+    """Whether all records of a batch are wanted, and there are some."""
+    behind: int = frame.batch.next_offset
+    return (frame.size or 0) > 0 and start <= frame.at and (stop is None or behind <= stop)
 
 
 class _Aborted:
@@ -165,72 +86,116 @@ class _Aborted:
             self._producers.discard(marker.producer_id)
 
 
-_ROW = attrgetter("offset", "timestamp", "key", "value", "headers")
+class Undecoded(LazyBatch):
+    """Record batches of one partition. Whatever is asked of it may raise `LogCorrupt`."""
+
+    def __init__(
+        self, partition: Partition, frames: Sequence[Frame], aborted: Sequence[bool]
+    ) -> None:
+        super().__init__(*partition)
+        self._frames = frames
+        self._aborted = aborted
+
+    def __len__(self) -> int:
+        return sum(frame.size or 0 for frame in self._frames)
+
+    @property
+    def end(self) -> int:
+        """The offset behind all batches, also behind what compaction took away."""
+        return int(self._frames[-1].batch.next_offset)
+
+    def decode(self) -> Decoded:
+        """All columns."""
+        columns = _Columns()
+        for frame, aborted in zip(self._frames, self._aborted, strict=True):
+            try:
+                columns.add(frame, aborted=aborted)
+            except DAMAGE as failure:
+                raise self._corrupt(frame, failure) from failure
+        return columns.batch(self.topic, self.partition)
+
+    def keep_last(self, last: LastValues, *, aborted: bool) -> None:
+        """Set the last value of each key, straight from the bytes."""
+        for frame, was_aborted in zip(self._frames, self._aborted, strict=True):
+            if aborted or not was_aborted:
+                try:
+                    _keep_last(frame, last)
+                except DAMAGE as failure:
+                    raise self._corrupt(frame, failure) from failure
+
+    def _corrupt(self, frame: Frame, failure: BaseException) -> LogCorrupt:
+        return corrupt((self.topic, self.partition), frame.at, failure)
+
+
+def _keep_last(frame: Frame, last: LastValues) -> None:
+    try:
+        last.update(map(_PAIR, frame.records()))
+    except UnicodeDecodeError:  # the name of a header; what was set already is set again
+        last.update(map(_PAIR, lenient.rows(frame.octets)))
 
 
 class _Columns:
-    """The columns of a `Batch` while they grow."""
+    """The columns of a batch while they grow."""
 
     def __init__(self) -> None:
-        self.offsets: list[int] = []
-        self.timestamps: list[int] = []
-        self.keys: list[bytes | None] = []
-        self.values: list[bytes | None] = []
-        self.headers: dict[int, Headers] = {}
-        self.aborted: list[range] = []
+        self._offsets: list[int] = []
+        self._timestamps: list[int] = []
+        self._keys: list[bytes | None] = []
+        self._values: list[bytes | None] = []
+        self._headers: dict[int, Headers] = {}
+        self._aborted: list[range] = []
 
-    def add(self, batch: Iterable[Any], *, aborted: bool) -> None:
+    def add(self, frame: Frame, *, aborted: bool) -> None:
         """Append all records of one batch, or none if it raises."""
-        first = len(self.offsets)
+        first = len(self._offsets)
+        records = frame.records()
         try:
-            self._add(batch)
-        except BaseException:
-            for column in (self.offsets, self.timestamps, self.keys, self.values):
-                del column[first:]
-            raise
-        if isinstance(batch, _LegacyRecordBatchPy):
-            told = self.timestamps[first:]
-            self.timestamps[first:] = [UNKNOWN_MS if ms is None else ms for ms in told]
+            rows = list(map(_ROW, records))
+        except UnicodeDecodeError:  # the name of a header
+            rows = list(map(_ROW, lenient.rows(frame.octets)))
+        self._add(rows)
+        if isinstance(records, _LegacyRecordBatchPy):
+            told = self._timestamps[first:]
+            self._timestamps[first:] = [UNKNOWN_MS if ms is None else ms for ms in told]
         if aborted:
-            self.aborted.append(range(first, len(self.offsets)))
+            self._aborted.append(range(first, len(self._offsets)))
 
-    def _add(self, batch: Iterable[Any]) -> None:
+    def _add(self, rows: Iterable[Any]) -> None:
         """What is done for every record, and therefore without a loop in Python."""
-        rows = list(map(_ROW, batch))
+        rows = list(rows)
         if not rows:
             return
         offsets, timestamps, keys, values, headers = zip(*rows, strict=True)
         if any(headers):
-            first = len(self.offsets)
+            first = len(self._offsets)
             named = ((first + index, tuple(given)) for index, given in enumerate(headers) if given)
-            self.headers.update(named)
-        self.offsets.extend(offsets)
-        self.timestamps.extend(timestamps)
-        self.keys.extend(keys)
-        self.values.extend(values)
+            self._headers.update(named)
+        self._offsets.extend(offsets)
+        self._timestamps.extend(timestamps)
+        self._keys.extend(keys)
+        self._values.extend(values)
 
-    def between(self, partition: Partition, start: int, stop: int | None) -> Batch | None:
-        """The rows from `start` to before `stop`: a batch comes whole, wherever we asked for."""
-        low = bisect_left(self.offsets, start)
-        high = len(self.offsets) if stop is None else bisect_left(self.offsets, stop)
-        if low >= high:
-            return None
-        rows = slice(low, high)
-        return Batch(
-            *partition,
-            self.offsets[rows],
-            self.timestamps[rows],
-            self.keys[rows],
-            self.values[rows],
-            {at - low: found for at, found in self.headers.items() if low <= at < high},
-            frozenset(at - low for marked in self.aborted for at in marked if low <= at < high),
-        )
+    def batch(self, topic: str, partition: int) -> Decoded:
+        """All of them."""
+        aborted = frozenset(at for marked in self._aborted for at in marked)
+        columns = self._offsets, self._timestamps, self._keys, self._values
+        return Decoded(topic, partition, *columns, self._headers, aborted)
 
 
-def _corrupt(partition: Partition, offset: int, failure: BaseException) -> LogCorrupt:
-    topic, number = partition
-    why = str(failure) or type(failure).__name__
-    return LogCorrupt(
-        f"topic {topic}, partition {number}: the record batch at offset {offset} is damaged "
-        f"({why}); nothing behind it can be trusted"
+def _between(whole: Decoded, start: int, stop: int | None) -> Decoded | None:
+    """The rows from `start` to before `stop`: a batch comes whole, wherever we asked for."""
+    low = bisect_left(whole.offsets, start)
+    high = len(whole.offsets) if stop is None else bisect_left(whole.offsets, stop)
+    if low >= high:
+        return None
+    rows = slice(low, high)
+    return Decoded(
+        whole.topic,
+        whole.partition,
+        whole.offsets[rows],
+        whole.timestamps[rows],
+        whole.keys[rows],
+        whole.values[rows],
+        {at - low: found for at, found in whole.headers.items() if low <= at < high},
+        frozenset(at - low for at in whole.aborted if low <= at < high),
     )

@@ -7,8 +7,9 @@ from typing import Any
 from controlplane.core.entry import Batch
 from controlplane.logs.kafka import wire
 from controlplane.logs.kafka.cluster import Cluster
-from controlplane.logs.kafka.decode import Piece, decode, piece
+from controlplane.logs.kafka.decode import decode
 from controlplane.logs.kafka.errors import OFFSET_OUT_OF_RANGE, topic_error
+from controlplane.logs.kafka.frames import Piece, piece
 from controlplane.logs.kafka.limits import Limits
 from controlplane.logs.kafka.metadata import Partition
 from controlplane.logs.kafka.wire import Fetched, Isolation
@@ -105,7 +106,7 @@ class Fetching:
         if not fetched.records:
             return []
         taken = piece(fetched, self.positions[fetched.partition])
-        if not taken.batches:
+        if not taken.frames:
             raise LogNotUsable(
                 f"topic {topic}, partition {number}: half a record batch came at offset "
                 f"{taken.start}; its broker is older than Kafka 0.11"

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Sequence
 
-from controlplane.core.entry import Batch
+from controlplane.core.entry import Decoded
 from controlplane.logs.compaction import Sieve
 from controlplane.logs.sqlite.ledger import Ledger
 from controlplane.logs.sqlite.reader import Stretch
@@ -30,7 +30,7 @@ def sift(connection: sqlite3.Connection, stretch: Stretch, sieve: Sieve) -> Stre
     aborted = frozenset(index for index, row in enumerate(rows) if row[3])
     keys = [key for _, key, *_ in rows]
     sieve.sift(
-        [Batch(stretch.topic, stretch.partition, offsets, offsets, keys, values, {}, aborted)]
+        [Decoded(stretch.topic, stretch.partition, offsets, offsets, keys, values, {}, aborted)]
     )
     return stretch._replace(high=rows[0][0])
 
