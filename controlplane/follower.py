@@ -16,7 +16,7 @@ from controlplane.asof import Past, ends_now
 from controlplane.core.entry import Batch, Entry
 from controlplane.core.evolve import Fold
 from controlplane.core.order import entries_of, in_order
-from controlplane.core.profiles import Profile
+from controlplane.core.profiles import Profile, check_support
 from controlplane.core.state import ClusterState, Topics
 from controlplane.loading import load
 from controlplane.logs.changes import Changes
@@ -112,8 +112,10 @@ class Follower:
         """What a worker of this release knows now; folded from the whole log on first use.
 
         Raises:
+            UnknownRelease: it has no exactly-once support, with which the log is read here.
             LogUnavailable: this release was not asked for before and the log cannot be read.
         """
+        check_support(profile, exactly_once=self._exactly_once)
         if self._task is not None and self._task.done():
             self._task.result()  # a defect of ours ended it: say so instead of growing stale
         following = self._folds.get(profile.release)
@@ -126,8 +128,10 @@ class Follower:
 
         Raises:
             UnknownMoment: not such a text, or the log has nothing there.
+            UnknownRelease: it has no exactly-once support, with which the log is read here.
             LogUnavailable: the log cannot be read.
         """
+        check_support(profile, exactly_once=self._exactly_once)
         return await self._past.state(moment, profile, self.ends)
 
     async def wait_for(self, ends: Ends) -> None:

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from controlplane.core.plugins import CatalogueError, Plugins, parse_catalogue
-from controlplane.core.profiles import Profile, UnknownRelease, resolve
+from controlplane.core.profiles import Profile, check_support, resolve
 from controlplane.core.state import Topics
 from controlplane.logs.opening import DumpForm, Opening
 from controlplane.security import KafkaSecurity
@@ -189,12 +189,7 @@ def read_profile(name: str, *, exactly_once: bool = False) -> Profile:
         UnknownRelease: the name means nothing, or no release with `exactly_once` support.
     """
     found = resolve(name)
-    # Support came with KIP-618, as did topics of connectors' own.
-    if exactly_once and not found.profile.own_offset_topics:
-        raise UnknownRelease(
-            f"{found.profile.release} has no exactly-once support, which came with KIP-618: "
-            "leave out --exactly-once"
-        )
+    check_support(found.profile, exactly_once=exactly_once)
     if found.warning:
         click.echo(f"Warning: {found.warning}", err=True)
     return found.profile

@@ -86,15 +86,9 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     LOG is an embedded log, kafka://host:port, or a file of records. Every endpoint takes
     profile=RELEASE and as_of=MOMENT (config@57, a time, a vector of end offsets).
     """
-    service = Service(
-        log,
-        reading,
-        read_profile(dialect, exactly_once=exactly_once),
-        read_plugins(plugins),
-        exactly_once or reading.settings.exactly_once,
-        follow,
-        quiet,
-    )
+    support = exactly_once or reading.settings.exactly_once
+    spoken = read_profile(dialect, exactly_once=support)
+    service = Service(log, reading, spoken, read_plugins(plugins), support, follow, quiet)
     try:
         listening = listen(host, port)
     except PortTaken as taken:

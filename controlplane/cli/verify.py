@@ -28,6 +28,7 @@ from controlplane.cli.options import (
 from controlplane.cli.printing import note, print_json, say
 from controlplane.cli.sources import read_all
 from controlplane.core.entry import Entry
+from controlplane.core.profiles import resolve
 from controlplane.logs.names import is_cluster, path_of
 from controlplane.scenario.story import (
     BadStory,
@@ -104,6 +105,7 @@ def verify(log: str, story: Path, reading: Reading, **options: Any) -> None:
         note("no --plugins: the types of connectors are not compared")
     steps = _steps(story)
     _check_workers(asked.exactly_once, steps)
+    _warn_of_releases(steps)
     _warn_of_strangers(log, story)
     entries = asyncio.run(read_all(log, reading))
     before = asyncio.run(read_all(asked.before, reading)) if asked.before else []
@@ -127,6 +129,14 @@ def _check_workers(named: Iterable[str], steps: Iterable[Step]) -> None:
     unknown = sorted({*named} - {*workers, EVERY_WORKER})
     if unknown:
         raise Refused(f"the story has no worker {unknown[0]!r}: it has {', '.join(workers)}")
+
+
+def _warn_of_releases(steps: Iterable[Step]) -> None:
+    """Say so where a worker's release is too new to be known, and which it is read as."""
+    for release in dict.fromkeys(step.release for step in steps if step.release):
+        warning = resolve(release).warning
+        if warning:
+            note(f"Warning: {warning}")
 
 
 def _warn_of_strangers(log: str, story: Path) -> None:

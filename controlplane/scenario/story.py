@@ -16,7 +16,7 @@ from controlplane.core.entry import Entry, Position
 from controlplane.core.evolve import fold
 from controlplane.core.order import before, in_order
 from controlplane.core.plugins import Plugins
-from controlplane.core.profiles import Profile
+from controlplane.core.profiles import KIP, Profile, check_support
 from controlplane.core.state import ClusterState, Topics
 from controlplane.rest.reads import Reading, answer
 from controlplane.scenario.alike import alike
@@ -129,7 +129,8 @@ class Verifier:
     def _state(self, step: Step) -> ClusterState:
         seen = before(self._entries, step.positions)
         exactly_once = bool(self._exactly_once & {"*", step.worker})
-        profile = Profile.of(step.release or "kip")
+        profile = Profile.of(step.release or KIP)
+        check_support(profile, exactly_once=exactly_once)
         return fold(seen, profile, topics=self._topics, exactly_once=exactly_once, trace=True)
 
     def _beyond(self, state: ClusterState, path: str, given: Given) -> bool:

@@ -169,6 +169,7 @@ def test_port_in_use() -> None:
         ([str(HISTORIES)], "is a directory"),
         (["kafka://127.0.0.1:1"], "no broker"),
         ([LIFE, "--dialect", "9.x"], "unknown release '9.x'"),
+        ([LIFE, "--dialect", "2.0", "--exactly-once"], "2.0.1 has no exactly-once support"),
         ([LIFE, "--config-topic", "nix"], "there is no topic nix"),
     ],
 )

@@ -103,6 +103,9 @@ def test_a_login_in_a_name_is_not_repeated() -> None:
 @pytest.mark.parametrize("asked", [["--profile", "2.0"], ["--compare", "3.2,3.9"]])
 def test_exactly_once_before_there_was_such_support(embedded: Path, asked: list[str]) -> None:
     """A worker of that release could not have read so."""
-    said = refusal(call("inspect", embedded, *asked, "--exactly-once"))
-    assert "has no exactly-once support, which came with KIP-618" in said
+    worker = embedded.with_name("worker.properties")
+    worker.write_text("exactly.once.source.support=enabled\n")
+    for support in (["--exactly-once"], ["--worker-properties", worker]):
+        said = refusal(call("inspect", embedded, *asked, *support))
+        assert "has no exactly-once support, which came with KIP-618: name a release from" in said
     assert call("inspect", embedded, "--profile", "3.3", "--exactly-once").code == 0

@@ -149,6 +149,23 @@ def test_a_story_of_another_history_is_warned_of(histories: Path) -> None:
     assert said.err == "Warning: the log is of the history life-3.4, the story of life-3.9\n"
 
 
+def test_a_story_of_a_release_too_new(histories: Path, tmp_path: Path) -> None:
+    """It is read as the newest that is known, and once said to be."""
+    story = tmp_path / "story.jsonl"
+    told = (histories / "mirror-3.9.story.jsonl").read_text("utf-8")
+    story.write_text(told.replace('"release":"3.9.1"', '"release":"3.9.77"'), "utf-8")
+    said = call("verify", histories / "mirror-3.9.log.jsonl", story, "--plugins", PLUGINS)
+    assert said.err == "Warning: release 3.9.77 is not known; read as 3.9.2\n"
+    assert said.code == 0
+
+
+def test_support_that_a_release_never_had(histories: Path) -> None:
+    """Nobody can have run so."""
+    log = histories / "life-2.8.log.jsonl"
+    said = refusal(verify(histories, log, "life-2.8", "--exactly-once"))
+    assert said.startswith("2.8.2 has no exactly-once support, which came with KIP-618")
+
+
 def test_what_is_no_story_is_refused(histories: Path, tmp_path: Path) -> None:
     """A log in its place, an empty file, garbage, a step of a release that never was."""
     log, bad = histories / "mirror-3.9.log.jsonl", tmp_path / "bad.jsonl"

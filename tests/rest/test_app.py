@@ -225,6 +225,23 @@ async def test_a_notice_comes_with_errors(client: httpx.AsyncClient) -> None:
         )
 
 
+async def test_a_release_without_the_support_that_is_read_with() -> None:
+    """A 3.2 worker cannot be blind for aborted records: refused, now and for the past."""
+    async with served("aborted-3.9", exactly_once=True) as client:
+        for query in ("profile=3.2", "profile=3.2.3&as_of=config@0"):
+            response = await client.get(f"/connectors?{query}")
+            assert response.status_code == 400
+            assert response.json() == {
+                "error_code": 400,
+                "message": "3.2.3 has no exactly-once support, which came with KIP-618: "
+                "name a release from 3.3.0 on, or read without that support",
+            }
+        for query in ("", "profile=3.3.0", "profile=kip&as_of=config@0"):
+            assert (await client.get(f"/connectors?{query}")).status_code == 200
+    async with served("aborted-3.9") as client:
+        assert (await client.get("/connectors?profile=3.2")).status_code == 200
+
+
 async def test_as_of_a_record(client: httpx.AsyncClient) -> None:
     """`as_of=config@N` answers as if that record were the last one."""
     before = await client.get("/connectors?as_of=config@0")

@@ -58,7 +58,8 @@ def test_json_has_one_order() -> None:
 async def world_of(entries: Sequence[Entry], profile: Profile) -> World:
     """A world with a log in it, read by a worker of this release and by one of 3.4."""
     world = World(Folds())
-    steps = f"cluster a@{profile.release}+eos b@3.4 partitions=3 commands=off\n----\n"
+    worker = f"a@{profile.release}{'+eos' if profile.exactly_once_support else ''}"
+    steps = f"cluster {worker} b@3.4 partitions=3 commands=off\n----\n"
     await VERBS["cluster"](world, parse(steps, "x").steps[0])
     await world.add_topic(world.topics.commands, 3)
     await world.add_topic("own", 3)

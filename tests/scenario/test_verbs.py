@@ -14,7 +14,9 @@ WRONG = {
     "cluster w1": "1: `w1` is no worker: write it like w1@3.4 or w1@3.9+eos",
     "cluster a@3.4 a@3.5": "1: there are two workers a: name them differently",
     "cluster a@x": "1: unknown release 'x': use 0.9.0.0 to ",
-    "cluster a@9.9": "1: release 9.9 is not known here: use one up to ",
+    "cluster a@9.9": "1: release 9.9 is not known here: name the nearest, 4.3.0, or kip",
+    "cluster a@3.9.7+eos": "1: release 3.9.7 is not known here: name the nearest, 3.9.2, or kip",
+    "cluster a@3.2+eos": "1: 3.2.3 has no exactly-once support, which came with KIP-618: name a ",
     "cluster a@3.9 leader=b": "1: leader=b is none of the workers (a)",
     "cluster a@3.9 partitions=0": "1: partitions=0: use 1 to 1000",
     "cluster a@3.9 steps=yes": "1: steps=yes: use on or off",
@@ -38,6 +40,7 @@ WRONG_LATER = {
     "log config\nbody": "5: `log` takes no lines before ----",
     "compact offsets topic=own": "4: there is no topic own yet",
     "roll w3 to=3.5": "4: there is no worker w3 (there are: w1 w2)",
+    "roll w1 to=5.0": "4: release 5.0 is not known here: name the nearest, 4.3.0, or kip",
     "roll w1": "4: say what it becomes: to=3.7",
     "view all": "4: there is no view all: use connectors, tasks, status, topics, offsets, ",
 }

@@ -119,15 +119,17 @@ def inspect(log: str, reading: Reading, **options: Any) -> None:
     if asked.compare and len(names) < TWO:
         raise click.UsageError("--compare needs at least two releases, as in 3.4,3.9")
     plugins = read_plugins(asked.plugins) if asked.plugins else None
-    profiles = tuple(read_profile(name, exactly_once=asked.exactly_once) for name in names)
-    question = Question(asked, profiles, plugins)
-    asyncio.run(_answer(log, reading, question, view))
-
-
-async def _answer(where: str, reading: Reading, question: Question, view: View) -> None:
-    asked = question.asked
     support = asked.exactly_once or reading.settings.exactly_once
-    async with opened(where, reading, exactly_once=support, as_of=asked.as_of) as source:
+    profiles = tuple(read_profile(name, exactly_once=support) for name in names)
+    question = Question(asked, profiles, plugins)
+    asyncio.run(_answer(log, reading, question, view, exactly_once=support))
+
+
+async def _answer(
+    where: str, reading: Reading, question: Question, view: View, *, exactly_once: bool
+) -> None:
+    as_of = question.asked.as_of
+    async with opened(where, reading, exactly_once=exactly_once, as_of=as_of) as source:
         await view(question, source)
 
 

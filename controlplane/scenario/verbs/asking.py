@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 
-from controlplane.core.profiles import NEWEST, UnknownRelease, resolve
+from controlplane.core.profiles import UnknownRelease, check_support, resolve
 from controlplane.core.state import Topics
 from controlplane.scenario.parse import Step
 from controlplane.scenario.world import EXACTLY_ONCE, Worker, World
@@ -82,10 +82,14 @@ def worker(name: str, release: str) -> Worker:
     plain = release.removesuffix(EXACTLY_ONCE)
     try:
         found = resolve(plain)
+        check_support(found.profile, exactly_once=release != plain)
     except UnknownRelease as error:
         raise BadStep(str(error)) from None
+    # Other commands read it as the nearest release they know, and say so. What a scenario prints
+    # would change with the day on which the release becomes known.
     if found.warning:
-        raise BadStep(f"release {plain} is not known here: use one up to {NEWEST}, or kip")
+        nearest = found.profile.release
+        raise BadStep(f"release {plain} is not known here: name the nearest, {nearest}, or kip")
     return Worker(name, plain, found.profile, release != plain)
 
 
