@@ -155,6 +155,20 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Altered and removed offsets re-use the key bytes of the log."""
     writes_tasks_when_reconfigured: bool
     """Tasks are committed again after each change of the connector config."""
+    writes_atomically: bool
+    """Records that belong together are one transaction, with exactly-once support or without."""
+
+    # --- commands ---------------------------------------------------------------------------
+    stops: bool
+    """Connectors can be stopped, and their offsets read."""
+    alters_offsets: bool
+    """Offsets of stopped connectors can be altered and reset."""
+    creates_in_state: bool
+    """A connector can be created paused or stopped."""
+    creates_with_offsets: bool
+    """A connector can be created with its first offsets."""
+    patches_configs: bool
+    """Some keys of a config can be changed."""
 
     def __repr__(self) -> str:
         return f"Profile.of({self.release!r})"
@@ -264,6 +278,12 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("writes_target_first", "KIP-980", _from("3.7.0")),
     Behaviour("writes_log_key", "ours", (), kip=True),
     Behaviour("writes_tasks_when_reconfigured", "KAFKA-17719", (), kip=True),
+    Behaviour("writes_atomically", "ours", (), kip=True),
+    Behaviour("stops", "KIP-875", _from("3.5.0")),
+    Behaviour("alters_offsets", "KIP-875", _from("3.6.0")),
+    Behaviour("creates_in_state", "KIP-980", _from("3.7.0")),
+    Behaviour("creates_with_offsets", "KIP-995", (), kip=True),
+    Behaviour("patches_configs", "KIP-477", _from("3.8.0")),
 )
 
 _LINES = (

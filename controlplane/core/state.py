@@ -105,7 +105,7 @@ class OffsetState(msgspec.Struct, frozen=True):
     """Source partitions whose last record, under whatever spelling of the key, is a tombstone."""
 
 
-class Command(msgspec.Struct, frozen=True):
+class CommandTrace(msgspec.Struct, frozen=True):
     """One command as far as the command topic tells: begun, ended, or refused."""
 
     accepted: CommandAccepted | None = None
@@ -128,7 +128,7 @@ class ClusterState(msgspec.Struct, frozen=True):
     status: StatusState = StatusState()
     offsets: Mapping[str, OffsetState] = {}
     """By topic: the worker's own and those of connectors that have one of their own."""
-    commands: Mapping[str, Command] = {}
+    commands: Mapping[str, CommandTrace] = {}
     ends: Mapping[tuple[str, int], int] = {}
     """(topic, partition) → offset of the next record to read."""
     causes: Mapping[tuple[str, bytes | None], Position] = {}

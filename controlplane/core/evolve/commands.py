@@ -9,16 +9,16 @@ from controlplane.core.entry import Entry
 from controlplane.core.evolve.outcome import ACCEPTED, Outcome, fate
 from controlplane.core.records import CommandAccepted, CommandFinished, CommandRefused, Invalid
 from controlplane.core.shared import CopyOnWrite
-from controlplane.core.state import Command
+from controlplane.core.state import CommandTrace
 
 
 class CommandFold:
     """Working state of the command topic."""
 
     def __init__(self) -> None:
-        self._commands: CopyOnWrite[str, Command] = CopyOnWrite()
+        self._commands: CopyOnWrite[str, CommandTrace] = CopyOnWrite()
 
-    def publish(self) -> Mapping[str, Command]:
+    def publish(self) -> Mapping[str, CommandTrace]:
         """Every command by its id."""
         return self._commands.publish()
 
@@ -42,5 +42,5 @@ class CommandFold:
     def _put(
         self, command_id: str, **change: CommandAccepted | CommandFinished | CommandRefused
     ) -> None:
-        present = self._commands.items.get(command_id, Command())
+        present = self._commands.items.get(command_id, CommandTrace())
         self._commands.writable()[command_id] = msgspec.structs.replace(present, **change)

@@ -1,0 +1,173 @@
+"""What `decide` answers: a plan, a question, or a refusal. All of them are data.
+
+A plan is a sequence of named steps. Each step is one atomic batch of records or one outside action,
+and after it comes the barrier: the topics that must have been read up to what the step wrote before
+the next one begins. The gap behind every step is a crash point that bears the step's name.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+# --- what a step does ---------------------------------------------------------------------------
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A record to be written: bytes that have no place yet. A value of None is a tombstone.
+
+    `partition` is None where Kafka's partitioner chooses it by the key.
+    """
+
+    topic: str
+    key: bytes
+    value: bytes | None
+    partition: int | None = None
+
+
+class Action(msgspec.Struct, frozen=True, tag_field="action"):
+    """Base of what is done outside of the logs. Every one may be repeated safely."""
+
+
+GroupOffsets = tuple[tuple[str, int, int], ...]
+"""Topic, partition, offset of a consumer group."""
+
+
+class AlterGroup(Action, frozen=True, tag="alter-group"):
+    """Set and remove offsets of a sink's consumer group."""
+
+    connector: str
+    group: str
+    put: GroupOffsets
+    remove: tuple[tuple[str, int], ...] = ()
+
+
+class DeleteGroup(Action, frozen=True, tag="delete-group"):
+    """Delete a sink's consumer group; one that is not there is success."""
+
+    connector: str
+    group: str
+
+
+class FenceProducers(Action, frozen=True, tag="fence-producers"):
+    """Make producers with these transactional ids unable to write (KIP-618)."""
+
+    connector: str
+    transactional_ids: tuple[str, ...]
+
+
+class RestartInstances(Action, frozen=True, tag="restart-instances"):
+    """Restart a connector (None) or tasks on the workers that own them. Nothing is written."""
+
+    connector: str
+    instances: tuple[int | None, ...]
+
+
+AnyAction = AlterGroup | DeleteGroup | FenceProducers | RestartInstances
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One atomic batch of records, or one outside action.
+
+    `undo` are the records that take the step back where a later one cannot be done; None where
+    nothing has to be (the step repeats safely, or shows no effect before the plan's commit point).
+    """
+
+    name: str
+    records: tuple[Draft, ...] = ()
+    action: AnyAction | None = None
+    barrier: tuple[str, ...] = ()
+    """Topics to be read to what has been written before the plan goes on."""
+    undo: tuple[Draft, ...] | None = None
+    best_effort: bool = False
+    """Whether the plan goes on, and succeeds, if this step fails."""
+
+
+# --- how it ends --------------------------------------------------------------------------------
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What the asker is told when all steps are done."""
+
+    created: bool = False
+    """The connector was not there before."""
+    message: str | None = None
+    facts: Mapping[str, Any] = {}
+    """What else the answer shows, e.g. `initial_offsets_response`."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Steps in order. `commit_point` names the step with which the command has happened.
+
+    A plan without steps is done at once.
+    """
+
+    steps: tuple[Step, ...]
+    outcome: Outcome = Outcome()
+    commit_point: str | None = None
+
+
+class Reason(Enum):
+    """Why a command is refused. What that means on the wire is told in `rest.errors`."""
+
+    NO_SUCH_CONNECTOR = "no such connector"
+    NO_SUCH_TASK = "no such task"
+    NO_SUCH_LOGGER_LEVEL = "no such logger level"
+    ALREADY_EXISTS = "already exists"
+    INVALID = "invalid"
+    """The request cannot be fulfilled as it is: a config with errors, offsets that are none."""
+    NOT_STOPPED = "not stopped"
+    FORBIDDEN = "forbidden"
+    CONFLICT = "conflict"
+    """Somebody else is changing the same; the asker may try again."""
+    NOT_OFFERED = "not offered"
+    """The release has no such command."""
+    FAILED = "failed"
+    """The worker fails at it: a hook throws, a class is missing where that is the worker's word."""
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """The command writes nothing. `text` is Connect's wording; None where a worker has none."""
+
+    reason: Reason
+    text: str | None
+
+
+# --- what must be asked first -------------------------------------------------------------------
+
+
+class AskHook(msgspec.Struct, frozen=True):
+    """Call the connector's `alterOffsets` with this config and these offsets, in order (KIP-875).
+
+    Decide again with `HookOutcome`s in the context, one for each question so far.
+    """
+
+    connector: str
+    config: Mapping[str, Any]
+    offsets: tuple[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None], ...]
+
+
+class AskGroup(msgspec.Struct, frozen=True):
+    """Which offsets has a sink's consumer group committed? Decide again with them."""
+
+    connector: str
+    group: str
+
+
+Question = AskHook | AskGroup
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The hook returned: True if the offsets are surely where the connector looks for them."""
+
+    definite: bool
+
+
+class Thrown(msgspec.Struct, frozen=True):
+    """The hook threw. `text` is what a worker answers then."""
+
+    text: str | None
+
+
+HookOutcome = Done | Thrown
