@@ -7,6 +7,7 @@ the past is what the remaining records tell of it.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from controlplane.core.moments import UnknownMoment, is_vector, read_vector, shown
 from controlplane.core.order import ends_at
@@ -29,6 +30,13 @@ MOMENT_LENGTH = 4_096
 """Characters of a moment: room for a vector over hundreds of partitions, none for a flood."""
 
 
+class Then(NamedTuple):
+    """A state of the past, and what whoever asked for its moment should know."""
+
+    state: ClusterState
+    notices: tuple[str, ...] = ()
+
+
 class Past:
     """States of one log at moments of the past.
 
@@ -42,10 +50,10 @@ class Past:
         self._topics = topics or Topics()
         self._exactly_once = exactly_once
         self._states: Recent[tuple[str, _Key], ClusterState] = Recent(STATES_KEPT)
-        self._cuts: Recent[tuple[str, _Key], Ends] = Recent(CUTS_KEPT)
+        self._cuts: Recent[tuple[str, _Key], Cut] = Recent(CUTS_KEPT)
         self._turn = asyncio.Lock()
 
-    async def state(self, moment: str, profile: Profile, now: Ends) -> ClusterState:
+    async def state(self, moment: str, profile: Profile, now: Ends) -> Then:
         """The state at a moment (see `order.ends_at`) of a log that has been read up to `now`.
 
         Raises:
@@ -53,23 +61,22 @@ class Past:
             LogUnavailable: the log cannot be read at present.
         """
         async with self._turn:
-            cut = await self._cut(moment, now)
-            key = profile.release, _key(cut)
+            ends, notices = await self._cut(moment, now)
+            key = profile.release, _key(ends)
             kept = self._states.get(key)
-            return kept or self._states.put(key, await self._load(profile, cut))
+            return Then(kept or self._states.put(key, await self._load(profile, ends)), notices)
 
     def forget(self) -> None:
         """Forget what is kept: the log is another one now."""
         self._states.clear()
         self._cuts.clear()
 
-    async def _cut(self, moment: str, now: Ends) -> Ends:
+    async def _cut(self, moment: str, now: Ends) -> Cut:
         """The cut at a moment. A later record may still belong before it, so `now` counts."""
         key = moment, _key(now)
         kept = self._cuts.get(key)
         if kept is None:
-            cut = await cut_at(self._log, moment, self._topics, now)
-            kept = self._cuts.put(key, cut.ends)
+            kept = self._cuts.put(key, await cut_at(self._log, moment, self._topics, now))
         return kept
 
     async def _load(self, profile: Profile, cut: Ends) -> ClusterState:

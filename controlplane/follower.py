@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 
 import msgspec
 
-from controlplane.asof import Past, ends_now
+from controlplane.asof import Past, Then, ends_now
 from controlplane.core.entry import Batch, Entry
 from controlplane.core.evolve import Fold
 from controlplane.core.order import entries_of, in_order
@@ -123,7 +123,7 @@ class Follower:
             following = await self._begin(profile)
         return following.state()
 
-    async def state_at(self, moment: str, profile: Profile) -> ClusterState:
+    async def state_at(self, moment: str, profile: Profile) -> Then:
         """What a worker of this release would have known at a moment (see `order.ends_at`).
 
         Raises:

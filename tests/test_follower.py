@@ -315,8 +315,8 @@ async def test_state_at_a_record(life: ReadableLog, moment: str, profile: Profil
     ranks = [entry.position for entry in entries]
     upto = ranks.index(Position(topic, int(partition or 0), int(offset)))
     async with Follower(life) as follower:
-        state = await follower.state_at(moment, profile)
-    assert facts(state) == facts(fold(entries[: upto + 1], profile))
+        then = await follower.state_at(moment, profile)
+    assert facts(then.state) == facts(fold(entries[: upto + 1], profile))
 
 
 async def test_state_at_a_vector(life: ReadableLog) -> None:
@@ -325,8 +325,9 @@ async def test_state_at_a_vector(life: ReadableLog) -> None:
     entries = list(before(await entries_in(life), ends))
     async with Follower(life) as follower:
         text = '{"connect-configs":[57, 0],"connect-status":[10,1000]}'
-        state = await follower.state_at(text, NEW)
-    assert facts(state) == facts(fold(entries, NEW))
+        then = await follower.state_at(text, NEW)
+    assert facts(then.state) == facts(fold(entries, NEW))
+    assert then.notices[0] == "the vector does not name connect-offsets: nothing of it is read"
 
 
 async def test_past_of_a_connector_that_is_gone(log: MemoryLog) -> None:
@@ -339,24 +340,24 @@ async def test_past_of_a_connector_that_is_gone(log: MemoryLog) -> None:
         # Written within one millisecond: the offset counts as before the removal.
         then = await follower.state_at('{"connect-configs":[1],"own":[1]}', KIP)
         at_record = await follower.state_at("config@0", KIP)
-    assert [one.offset for one in views.source_offsets(then, "orders")] == [{"position": 1}]
-    assert "own" in {topic for topic, _ in at_record.ends}
+    assert [one.offset for one in views.source_offsets(then.state, "orders")] == [{"position": 1}]
+    assert "own" in {topic for topic, _ in at_record.state.ends}
 
 
 async def test_the_past_is_not_frozen(log: MemoryLog) -> None:
     """A moment in the future means now, and now moves on."""
     async with Follower(log, limits=QUICK) as follower:
-        assert views.connectors(await follower.state_at("2100-01-01", KIP)) == []
+        assert views.connectors((await follower.state_at("2100-01-01", KIP)).state) == []
         await log.append([connector("orders", name="orders")])
         await follower.wait_for(await log.ends(["connect-configs"]))
-        assert views.connectors(await follower.state_at("2100-01-01", KIP)) == ["orders"]
+        assert views.connectors((await follower.state_at("2100-01-01", KIP)).state) == ["orders"]
 
 
 async def test_the_past_is_kept(life: ReadableLog) -> None:
     """Whoever asks twice about one moment gets the same state."""
     async with Follower(life) as follower:
         first = await follower.state_at("config@57", KIP)
-        assert await follower.state_at("config@57", KIP) is first
+        assert (await follower.state_at("config@57", KIP)).state is first.state
 
 
 @pytest.mark.parametrize(
@@ -381,5 +382,5 @@ async def test_one_past_at_a_time(life: ReadableLog) -> None:
     """Many who ask about one moment at once cost one reading of the log."""
     past = Past(life)
     ends = await life.ends(PARTITIONS)
-    states = await asyncio.gather(*(past.state("config@57", KIP, ends) for _ in range(20)))
-    assert len({id(state) for state in states}) == 1
+    found = await asyncio.gather(*(past.state("config@57", KIP, ends) for _ in range(20)))
+    assert len({id(then.state) for then in found}) == 1

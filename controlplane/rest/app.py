@@ -8,20 +8,21 @@ of another ASGI application.
 
 Each endpoint takes two questions of ours, which Connect's clients cannot be asking: `as_of=` (a
 moment: `config@57`, a time, a vector of end offsets) and `profile=` (a release). Where a release is
-too new to be known, it is answered as the newest that is, and the header `NOTICE` says so.
+too new to be known, it is answered as the newest that is, and where a vector leaves something open,
+it is taken as it is meant; the header `NOTICE` says so.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from controlplane.asof import Then
 from controlplane.core import javajson
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile, UnknownRelease, resolve
-from controlplane.core.state import ClusterState
 from controlplane.follower import Follower
 from controlplane.logs.log import LogError
 from controlplane.observe import Logger, silent
@@ -43,7 +44,10 @@ RETRY_AFTER_S = 1
 """When to ask again while the log cannot be read: it is tried again as often (`Follower`)."""
 
 NOTICE = "x-controlplane-notice"
-"""A header of ours: one sentence on how the question was understood."""
+"""A header of ours: how the question was understood, in a sentence or a few, split by `; `."""
+
+NOTICES_SHOWN = 5
+"""Notices that are told; the rest is counted: a header has room for some lines."""
 
 PAGED = ("GET", "HEAD", "POST")
 """Methods for which Jetty 12 writes a page about a path that it refuses."""
@@ -91,7 +95,8 @@ class App:
 
     async def answer(self, request: Request) -> Answer:
         """The answer to a request. Never raises: a defect of ours is answered as Connect does."""
-        return _noticed(await self._answer_or_error(request), request.profile)
+        given = await self._answer_or_error(request)
+        return _noticed(given, _on_release(request.profile))
 
     async def _answer_or_error(self, request: Request) -> Answer:
         try:
@@ -113,25 +118,35 @@ class App:
         check(request, profile)
         if request.method == "OPTIONS":
             return allowed(METHODS)
-        state = await self._state(request, profile)
-        return answer(Reading(state, self._plugins, self._cluster_id), request.target)
+        state, notices = await self._then(request, profile)
+        given = answer(Reading(state, self._plugins, self._cluster_id), request.target)
+        return _noticed(given, notices)
 
-    async def _state(self, request: Request, profile: Profile) -> ClusterState:
+    async def _then(self, request: Request, profile: Profile) -> Then:
         if request.as_of is None:
-            return await self._follower.state(profile)
+            return Then(await self._follower.state(profile))
         return await self._follower.state_at(request.as_of, profile)
 
 
-def _noticed(given: Answer, release: str | None) -> Answer:
-    """An answer as a release too new to be known says that it is one."""
+def _on_release(release: str | None) -> tuple[str, ...]:
+    """What is to be said about a release that is asked for: that it is too new to be known."""
     try:
         warning = resolve(release).warning if release is not None else None
     except UnknownRelease:
-        return given  # which says so itself
-    if warning is None:
+        return ()  # the answer says so itself
+    return () if warning is None else (warning,)
+
+
+def _noticed(given: Answer, notices: Sequence[str]) -> Answer:
+    """An answer that tells how its question was understood."""
+    if not notices:
         return given
+    more = len(notices) - NOTICES_SHOWN
+    told = [*notices[:NOTICES_SHOWN], *([f"and {more} more such notices"] if more > 0 else [])]
+    known = [given.headers[NOTICE]] if NOTICE in given.headers else []
     # Somebody may have put line breaks around the release: a header has none.
-    return given._replace(headers={**given.headers, NOTICE: " ".join(warning.split())})
+    line = " ".join("; ".join([*known, *told]).split())
+    return given._replace(headers={**given.headers, NOTICE: line})
 
 
 def _response(given: Answer, method: str) -> Response:

@@ -10,7 +10,7 @@ from starlette.routing import Mount
 
 from controlplane.core.profiles import Profile
 from controlplane.rest.app import App
-from tests.rest.serving import client_of, following, served
+from tests.rest.serving import client_of, following, served, vector
 
 NO_PATH = {"error_code": 404, "message": "HTTP 404 Not Found"}
 NO_METHOD = {"error_code": 405, "message": "HTTP 405 Method Not Allowed"}
@@ -240,6 +240,44 @@ async def test_a_release_without_the_support_that_is_read_with() -> None:
             assert (await client.get(f"/connectors?{query}")).status_code == 200
     async with served("aborted-3.9") as client:
         assert (await client.get("/connectors?profile=3.2")).status_code == 200
+
+
+READ_TO = "it is read to there, not to 99"
+VECTORS: list[tuple[dict[str, list[int]], list[str]]] = [
+    ({"connect-configs": [57], "connect-offsets": [0] * 5, "connect-status": [1, 2, 3]}, []),
+    (
+        {"connect-configs": [57], "connect-status": [1]},
+        [
+            "the vector does not name connect-offsets: nothing of it is read",
+            "the vector names 1 of 3 partitions of connect-status: the rest is out",
+        ],
+    ),
+    (
+        {"connect-configs": [570], "connect-offsets": [99] * 5, "connect-status": [990] * 3},
+        [
+            "connect-configs ends at 100: it is read to there, not to 570",
+            f"connect-offsets partition 0 ends at 25: {READ_TO}",
+            f"connect-offsets partition 1 ends at 11: {READ_TO}",
+            f"connect-offsets partition 2 ends at 6: {READ_TO}",
+            f"connect-offsets partition 3 ends at 8: {READ_TO}",
+            "and 4 more such notices",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("ends", "notices"), VECTORS)
+async def test_what_a_vector_leaves_open_is_noticed(
+    client: httpx.AsyncClient, ends: dict[str, list[int]], notices: list[str]
+) -> None:
+    """What it does not name is out, what it names beyond the log is not there: a header says so."""
+    for path in ("/connectors", "/connectors/nix"):  # asked twice: a kept answer tells it, too
+        response = await client.get(f"{path}?as_of={vector(ends)}")
+        told = response.headers.get("x-controlplane-notice", "")
+        assert told == "; ".join(notices)
+    newer = await client.get(f"/connectors?profile=9.0&as_of={vector(ends)}")
+    told = newer.headers["x-controlplane-notice"]
+    assert told == "; ".join([*notices, "release 9.0 is not known; read as 4.3.0"])
 
 
 async def test_as_of_a_record(client: httpx.AsyncClient) -> None:
