@@ -1,4 +1,4 @@
-"""Records of Connect's topics as drafts, and steps made of them as a profile's writer makes them."""
+"""Records of Connect's topics as drafts, and the steps that a profile's writer makes of them."""
 
 from collections.abc import Iterable, Iterator
 
