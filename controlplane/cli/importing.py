@@ -22,6 +22,7 @@ from controlplane.logs.opening import (
     check_whole,
     open_dump,
     partitions_of,
+    remarks,
     shown,
     unread,
 )
@@ -39,6 +40,8 @@ class Taken(msgspec.Struct, frozen=True):
     """Lines that were left out."""
     problems: tuple[str, ...] = ()
     """Every line that was left out or is doubtful."""
+    remarks: tuple[str, ...] = ()
+    """How many lines are no records, but a tool's remarks about itself."""
     partitions: Mapping[str, int] = {}
     """Topics with their number of partitions, empty ones too, where the source knows them."""
 
@@ -133,9 +136,8 @@ def _take(name: str, reading: Reading, *, partial: bool) -> Taken:
         dump = open_dump(path_of(name), reading.opening())
     if not partial:
         check_whole(name, dump)
-    return Taken(
-        name, dump.format, dump.entries, len(unread(dump)), tuple(map(shown, dump.problems))
-    )
+    problems = tuple(map(shown, dump.problems))
+    return Taken(name, dump.format, dump.entries, len(unread(dump)), problems, remarks(dump))
 
 
 async def _snapshot(name: str, reading: Reading) -> Whole:
@@ -219,6 +221,8 @@ def _topics(taken: Sequence[Taken]) -> list[tuple[str, str, str]]:
 
 
 def _print_problems(taken: Taken) -> None:
+    for remark in taken.remarks:
+        say(f"{taken.name}: {remark}")
     for problem in taken.problems[:PROBLEMS_SHOWN]:
         say(f"{taken.name}: {problem}", style="yellow")
     more = len(taken.problems) - PROBLEMS_SHOWN
@@ -247,6 +251,7 @@ def _document(result: Result) -> dict[str, Any]:
                 "topics": partitions([one]),
                 "lines_left_out": one.unread,
                 "problems": list(one.problems),
+                "remarks": list(one.remarks),
             }
             for one in result.taken
         ],

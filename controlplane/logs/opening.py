@@ -1,5 +1,6 @@
 """Opening any log by its name: `kafka://host:port`, an embedded log, a file that holds a dump."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -81,7 +82,8 @@ async def _open(where: str, how: Opening) -> Opened:
     dump = open_dump(path_of(where), how)
     check_form(where, dump.format, how.form)
     check_whole(where, dump)
-    return Opened(await memory_log(dump.entries), dump.format, tuple(map(shown, dump.problems)))
+    problems = (*map(shown, dump.problems), *remarks(dump))
+    return Opened(await memory_log(dump.entries), dump.format, problems)
 
 
 def check_form(where: str, format_found: str, form: DumpForm) -> None:
@@ -131,6 +133,17 @@ def check_whole(where: str, dump: Dump) -> None:
 
 
 _ANEW = "get the file anew, or take what is there with `controlplane import --partial`"
+
+
+def remarks(dump: Dump) -> tuple[str, ...]:
+    """How many lines are a tool's remarks about itself, tool by tool."""
+    counts = Counter(one.tool for one in dump.remarks)
+    return tuple(
+        f"1 line is a remark of {tool}, not a record"
+        if number == 1
+        else f"{number} lines are remarks of {tool}, not records"
+        for tool, number in counts.items()
+    )
 
 
 def shown(problem: Problem) -> str:

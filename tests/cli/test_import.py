@@ -193,3 +193,35 @@ def test_formats_are_detected(tmp_path: Path, form: str, text: str, options: lis
     assert (entry.offset, entry.timestamp, entry.key) == (5, 1700000000000, b"connector-c")
     seen = call("inspect", tmp_path / "dump", *options, "-o", "json").json
     assert [row["name"] for row in seen["connectors"]] == ["c"]
+
+
+DEPRECATED = (
+    "Option --property is deprecated and will be removed in a future version. "
+    "Use --formatter-property instead.\n"
+)
+
+
+def test_remarks_of_a_tool_are_told_and_are_no_loss(tmp_path: Path) -> None:
+    """Every record was read: exit code 0, for people one line a tool, for machines the same."""
+    dump, log = tmp_path / "dump", tmp_path / "log.db"
+    dump.write_text(f"{DEPRECATED}{CONSOLE}Processed a total of 1 messages\n", "utf-8")
+    said = call("import", dump, log, "--topic", "connect-configs", columns=200)
+    told = "2 lines are remarks of the console consumer, not records"
+    assert said.code == 0
+    assert f"{dump}: {told}\n" in said.out
+    assert len(contents(log)) == 1
+    again = call("import", dump, log, "--topic", "connect-configs", "-o", "json")
+    (file,) = again.json["files"]
+    assert (again.code, file["problems"], file["remarks"]) == (0, [], [told])
+    assert file["lines_left_out"] == 0
+    seen = call("inspect", dump, "--topic", "connect-configs")
+    assert f"{dump}: {told}\n" in seen.err
+
+
+def test_a_total_beyond_the_records_is_a_doubt(tmp_path: Path) -> None:
+    """The consumer says that it read more than stands in the file: exit code 1."""
+    dump = tmp_path / "dump"
+    dump.write_text(f"{CONSOLE}Processed a total of 2 messages\n", "utf-8")
+    said = call("import", dump, tmp_path / "log.db", "--topic", "connect-configs", columns=200)
+    assert said.code == 1
+    assert "line 2 tells of 2 records, and 1 are there" in said.out

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
 from controlplane.logs.dumps import Dump, Problem, lines, read_dump
+from controlplane.logs.dumps.remarks import Remark
 from controlplane.logs.log import LogNotUsable
 
 HISTORIES = sorted((Path(__file__).parents[1] / "histories").glob("*.log.jsonl"))
@@ -115,8 +116,7 @@ def test_remarks_of_the_console_consumer(read: Read) -> None:
     """Known ones are named, and the file is whole; any other line that is no record is missing."""
     dump = read(REMARK + CONSOLE_4_3, topic="t")
     assert dump.entries == RECORDS
-    (remark,) = dump.problems
-    assert remark == Problem(1, "is a remark of the console consumer, no record", taken=True)
+    assert (dump.problems, dump.remarks) == ([], [Remark(1, "the console consumer")])
     unknown = read(REMARK.replace(b"deprecated", b"gone") + CONSOLE_4_3, topic="t")
     assert [problem.taken for problem in unknown.problems] == [False]
 
@@ -425,6 +425,6 @@ def test_no_line_is_lost_in_silence(
     except LogNotUsable:
         return
     numbered = enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1)
-    told = set(lines_told_of(dump))
+    told = {*lines_told_of(dump), *(remark.line for remark in dump.remarks)}
     texts = {text for number, text in numbered if text.strip() and number not in told}
     assert len(dump.entries) == len(texts)

@@ -1,10 +1,11 @@
-"""What tools print among the records: named, and the file is whole."""
+"""What tools print among the records: told, and the file is whole."""
 
 from pathlib import Path
 
 import pytest
 
 from controlplane.logs.dumps import read_dump
+from controlplane.logs.log import LogNotUsable
 
 CONSOLE = b"CreateTime:1\tPartition:0\tOffset:%d\tk\tv\n"
 KCAT = (
@@ -31,9 +32,7 @@ def test_a_known_remark_is_named(tmp_path: Path, record: bytes, line: bytes, at:
     (tmp_path / "dump").write_bytes(b"".join(lines))
     dump = read_dump(tmp_path / "dump", topic="t")
     assert [one.offset for one in dump.entries] == [5, 6]
-    (problem,) = dump.problems
-    assert (problem.line, problem.taken) == (at + 1, True)
-    assert "is a remark of " in problem.reason
+    assert (dump.problems, [remark.line for remark in dump.remarks]) == ([], [at + 1])
 
 
 @pytest.mark.parametrize(
@@ -49,3 +48,21 @@ def test_what_may_hide_a_loss_is_no_remark(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "dump").write_bytes(KCAT % 5 + line + b"\n")
     (problem,) = read_dump(tmp_path / "dump").problems
     assert (problem.line, problem.taken) == (2, False)
+
+
+def test_a_total_that_is_not_there_is_a_doubt(tmp_path: Path) -> None:
+    """The consumer counts what it reads, also what `--skip-message-on-error` then leaves out."""
+    dump, total = tmp_path / "dump", b"Processed a total of %d messages\n"
+    dump.write_bytes(CONSOLE % 5 + total % 1 + CONSOLE % 6 + total % 2)
+    (problem,) = read_dump(dump, topic="t").problems
+    assert problem == (4, "tells of 3 records, and 2 are there", True)
+    dump.write_bytes(CONSOLE % 5 + total % 1 + CONSOLE % 6 + CONSOLE % 6 + total % 2)
+    assert read_dump(dump, topic="t").problems == []
+
+
+def test_remarks_alone_are_no_log(tmp_path: Path) -> None:
+    """An empty topic was dumped, or nothing of it got through: no log is made of that."""
+    dump = tmp_path / "dump"
+    dump.write_bytes(b"% Reached end of topic t [0] at offset 0\n")
+    with pytest.raises(LogNotUsable, match="none of its lines is a record: line 1 is a remark of"):
+        read_dump(dump, format="kcat")

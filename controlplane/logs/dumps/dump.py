@@ -1,12 +1,12 @@
 """What reading a dump answers, and what a reader of one format has to do."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import msgspec
 
 from controlplane.core.entry import Entry, Position
-from controlplane.logs.dumps.remarks import remark
+from controlplane.logs.dumps.remarks import Remark, remark
 
 REPLACEMENT = "\ufffd".encode()
 """What a tool writes where it found bytes that are no UTF-8; the bytes themselves are lost."""
@@ -22,7 +22,7 @@ class Problem(NamedTuple):
 
 
 class Dump(msgspec.Struct, frozen=True):
-    """A file of records, read whole: every line with text in it is an entry or a problem.
+    """A file of records, read whole: each line with text in it is an entry, a problem, or a remark.
 
     `entries` are in order of topic, partition, offset; each place occurs once (a line that says
     the same as another adds nothing). `about` is what the file says of itself, and how it was
@@ -33,6 +33,8 @@ class Dump(msgspec.Struct, frozen=True):
     entries: list[Entry]
     problems: list[Problem]
     about: dict[str, Any]
+    remarks: list[Remark] = []
+    """What tools said about themselves in between: nothing is lost by it."""
 
 
 class Line(NamedTuple):
@@ -76,6 +78,8 @@ class Collector:
         self._reader = reader
         self._taken: dict[Position, tuple[int, Entry]] = {}
         self._problems: list[Problem] = []
+        self._remarks: list[Remark] = []
+        self._records = 0
         self.lines = 0  # read so far
 
     def add(self, line: Line) -> None:
@@ -83,9 +87,9 @@ class Collector:
         self.lines = line.number
         if not line.text.strip():
             return
-        told = remark(line.text)
-        if told:
-            self.problem(Problem(line.number, told, taken=True))
+        said = remark(line.number, line.text)
+        if said:
+            self._remarks.append(said)
             return
         try:
             entry = self._reader.entry(line)
@@ -94,6 +98,7 @@ class Collector:
             self.problem(Problem(line.number, reason))
             return
         if entry is not None:
+            self._records += 1
             self._take(line.number, entry)
 
     def problem(self, problem: Problem) -> None:
@@ -111,9 +116,18 @@ class Collector:
 
     def dump(self) -> Dump:
         """Everything that was gathered."""
-        problems = [*self._problems, *self._reader.doubts()]
+        problems = sorted([*self._problems, *self._reader.doubts(), *self._missing()])
         entries = [self._taken[position][1] for position in sorted(self._taken)]
-        return Dump(self._reader.format, entries, sorted(problems), self._reader.about)
+        about = self._reader.about
+        return Dump(self._reader.format, entries, problems, about, self._remarks)
+
+    def _missing(self) -> Iterator[Problem]:
+        """Records that a tool says it has read, and that are not there: it passed over them."""
+        told = [one for one in self._remarks if one.total]
+        total = sum(one.total for one in told)
+        if total > self._records:
+            reason = f"tells of {total} records, and {self._records} are there"
+            yield Problem(told[-1].line, reason, taken=True)
 
 
 _MAY_BE_LOST = (

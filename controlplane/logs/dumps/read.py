@@ -101,10 +101,11 @@ def _reader(name: str, sample: Sequence[bytes], options: _Options) -> Reader:
 
 def _not_empty(path: Path, dump: Dump) -> Dump:
     """The dump, if there is anything in it: an empty log is no answer to a file of garbage."""
-    if dump.problems and not dump.entries:
-        first = dump.problems[0]
-        raise LogNotUsable(
-            f"{path} was read as {dump.format}, but none of its lines is a record: "
-            f"line {first.line} {first.reason}"
-        )
-    return dump
+    if dump.entries or not (dump.problems or dump.remarks):
+        return dump
+    remarks = (Problem(one.line, f"is a remark of {one.tool}") for one in dump.remarks)
+    first, *_ = (*dump.problems, *remarks)
+    raise LogNotUsable(
+        f"{path} was read as {dump.format}, but none of its lines is a record: "
+        f"line {first.line} {first.reason}"
+    )

@@ -5,12 +5,13 @@ of one. Remarks about errors are none of these: after an error, records may be m
 """
 
 import re
+from typing import NamedTuple
 
 _REMARKS: dict[str, re.Pattern[bytes]] = {
     "the console consumer": re.compile(
         rb"Option --[a-z.-]+ is deprecated and will be removed in a future version\."
         rb" Use --[a-z-]+ instead\.\r?"
-        rb"|Processed a total of \d+ messages\r?"
+        rb"|Processed a total of (?P<total>\d{1,18}) messages\r?"
     ),
     "kcat": re.compile(
         rb"% Reached end of topic \S+ \[\d+\] at offset \d+(: exiting)?\r?"
@@ -23,9 +24,19 @@ _REMARKS: dict[str, re.Pattern[bytes]] = {
 standard output, KIP-1147) and `ConsoleConsumer`; kcat's in `kcat.c`, to standard error."""
 
 
-def remark(line: bytes) -> str | None:
-    """Whose remark a line is, as the end of `line 7 ...`; None where it is none that is known."""
+class Remark(NamedTuple):
+    """A line that a tool printed about itself. `line` counts from 1 (of the file)."""
+
+    line: int
+    tool: str
+    total: int = 0
+    """How many records the tool says it has read, if it says so."""
+
+
+def remark(number: int, line: bytes) -> Remark | None:
+    """The remark in a line; None where it is none that is known."""
     for tool, pattern in _REMARKS.items():
-        if pattern.fullmatch(line):
-            return f"is a remark of {tool}, no record"
+        found = pattern.fullmatch(line)
+        if found:
+            return Remark(number, tool, int(found.groupdict().get("total") or 0))
     return None
