@@ -104,7 +104,7 @@ def _not_empty(path: Path, dump: Dump) -> Dump:
     if dump.entries or not (dump.problems or dump.remarks):
         return dump
     remarks = (Problem(one.line, f"is a remark of {one.tool}") for one in dump.remarks)
-    first, *_ = (*dump.problems, *remarks)
+    first = next(chain(dump.problems, remarks))
     raise LogNotUsable(
         f"{path} was read as {dump.format}, but none of its lines is a record: "
         f"line {first.line} {first.reason}"
