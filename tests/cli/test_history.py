@@ -21,16 +21,15 @@ status@1:51  2026-11-20 22:53:57.113  status                  STOPPED → UNASSI
 status@1:54  2026-11-20 22:53:59.299  status                  UNASSIGNED on 127.0.0.1:8085 → PAUSED on 127.0.0.1:8083
 status@1:64  2026-11-20 22:55:00.498  status                  PAUSED on 127.0.0.1:8083 → STOPPED on 127.0.0.1:8085
 
-6 records, 0 of which changed nothing for kip
+6 records, as our own worker (kip) sees LOG
 """  # noqa: E501 - printed so
 
 
 def test_every_change_with_its_record_and_time(histories: Path) -> None:
     """A connector born STOPPED, while the cluster is rolled."""
-    said = call(
-        "inspect", histories / "roll-3.4-3.9-3.4.log.jsonl", "--history", "born", columns=160
-    )
-    assert (said.code, said.out) == (0, BORN)
+    log = histories / "roll-3.4-3.9-3.4.log.jsonl"
+    said = call("inspect", log, "--history", "born", columns=160)
+    assert (said.code, said.out) == (0, BORN.replace("LOG", str(log)))
 
 
 def test_requests_offsets_and_task_configs_are_told(histories: Path) -> None:
@@ -44,11 +43,31 @@ def test_requests_offsets_and_task_configs_are_told(histories: Path) -> None:
     assert any(event["after"] is None for event in moved)
 
 
-def test_a_record_of_no_use_is_part_of_the_history(histories: Path) -> None:
-    """What a foreign hand wrote wrongly is shown with the reason."""
+def test_a_record_that_is_not_taken_is_part_of_the_history(histories: Path) -> None:
+    """What a foreign hand wrote wrongly is shown with the reason, and how it is taken."""
     log = histories / "odd-records-3.9.log.jsonl"
-    said = call("inspect", log, "--history", "other", "--profile", "3.9")
-    assert "unknown target state 'SLEEPING'" in said.out
+    said = call("inspect", log, "--history", "other", "--profile", "3.9", columns=200)
+    (row,) = [line for line in said.out.splitlines() if "SLEEPING" in line]
+    assert row.split(maxsplit=4)[3:] == ["ignored", "unknown target state 'SLEEPING'"]
+    assert said.out.splitlines()[-1] == (
+        f"29 records (6 changed nothing and are not shown), as a worker of 3.9.2 sees {log}"
+    )
+
+
+def test_each_fate_has_its_word(tmp_path: Path) -> None:
+    """A newcomer reads what came of a record, and need not know what a fate is."""
+    values = [
+        (b"connector-c", b'{"properties":{}}'),
+        (b"target-state-c", b'{"state":"SLEEPING"}'),
+        (b"connector-c", b"{"),
+        (b"task-c-0", b"{}"),
+        (b"commit-c", b'{"tasks":"x"}'),
+    ]
+    entries = [Entry("connect-configs", 0, n, n, *pair) for n, pair in enumerate(values)]
+    log = embedded(tmp_path / "log.db", entries)
+    told = call("inspect", log, "--history", "c", "--profile", "3.2", "-o", "json").json["events"]
+    fates = {event["record"]["offset"]: event["what"] for event in told}
+    assert (fates[1], fates[2], fates[3]) == ("ignored", "unreadable", "stops a worker")
 
 
 def config(offset: int, **properties: str) -> Entry:

@@ -1,4 +1,4 @@
-"""Records of no use: found without folding everything in order, and the same ones."""
+"""Records that a worker does not take: found without folding all in order, and the same ones."""
 
 from collections.abc import AsyncIterator
 from itertools import groupby

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from controlplane.cli import records
 from controlplane.cli.failing import Refused
+from controlplane.cli.inspect.overview import heading
 from controlplane.cli.inspect.owners import owner
 from controlplane.cli.inspect.shown import change, item, shown
 from controlplane.cli.printing import count, print_json, say, table
@@ -81,9 +82,8 @@ async def show(source: Source, profile: Profile, output: str, name: str) -> None
     _print(found, source.topics)
     quiet = len({entry.position for entry in concerned} - {one.entry.position for one in found})
     say()
-    say(
-        f"{count(len(concerned), 'record')}, {quiet} of which changed nothing for {profile.release}"
-    )
+    hidden = f" ({quiet} changed nothing and are not shown)" if quiet else ""
+    say(f"{count(len(concerned), 'record')}{hidden}, as {heading(profile, source)}")
 
 
 # --- which records concern a connector ------------------------------------------------------
@@ -119,11 +119,20 @@ def events(
         outcome = fold.apply(entry)
         after = fold.snapshot()
         if outcome.kind is not Kind.ACCEPTED:
-            yield Event(entry, None, "of no use", note=redacted_text(outcome.reason))
+            yield Event(entry, None, _FATES[outcome.kind], note=redacted_text(outcome.reason))
         elif entry.topic == topics.config:
             yield from _spoken(entry, profile)
         yield from _changes(entry, name, before, after)
         before = after
+
+
+_FATES = {
+    Kind.IGNORED: "ignored",
+    Kind.UNDECODABLE: "unreadable",
+    Kind.LOSES_BATCH: "loses its batch",
+    Kind.POISON: "stops a worker",
+}
+"""What came of a record that is not simply accepted."""
 
 
 def _changes(entry: Entry, name: str, before: ClusterState, after: ClusterState) -> Iterator[Event]:

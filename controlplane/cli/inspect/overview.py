@@ -15,7 +15,7 @@ from controlplane.core.profiles import KIP, Profile
 from controlplane.core.state import ClusterState, Topics
 
 UNREADABLE_SHOWN = 5
-"""How many records of no use are named in the table view; JSON has all that the fold kept."""
+"""How many unreadable records are named in the table view; JSON has all that were kept."""
 
 _HEADS = ("CONNECTOR", "TYPE", "TARGET STATE", "TASKS", "STATUS", "TASK STATES", "REMARKS")
 
@@ -52,7 +52,7 @@ def vector(source: Source) -> str:
 
 
 def _remarks(found: Unreadable, topics: Topics) -> list[str]:
-    """Lines on the records that are of no use to the worker: how many, the first, why."""
+    """Lines on the records that the worker cannot read, or ignores: how many, the first, why."""
     if not found.count:
         return []
     shown = list(found.records.items())[:UNREADABLE_SHOWN]

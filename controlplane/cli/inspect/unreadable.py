@@ -1,4 +1,4 @@
-"""Records of a log that are of no use to a worker: where they lie, and why.
+"""Records of a log that a worker cannot read, or ignores: where they lie, and why.
 
 A fold that is loaded fast never looks at records that later ones replace. Here every record counts,
 also one that no longer has a say.
@@ -18,7 +18,7 @@ KEPT = 1_000
 
 
 class Unreadable(msgspec.Struct):
-    """How many records are of no use, and the first of them."""
+    """How many records are not taken, and the first of them."""
 
     count: int = 0
     records: dict[Position, str] = {}
@@ -31,7 +31,7 @@ class Unreadable(msgspec.Struct):
 
 
 async def unreadable(batches: AsyncIterator[Batch], fold: Fold) -> Unreadable:
-    """Every record of no use to the worker of a fresh fold, which is used up by this.
+    """Every record that the worker of a fresh fold does not take. The fold is used up by this.
 
     Within a partition batches must come in the order of their offsets.
     """

@@ -22,7 +22,7 @@ from controlplane.core.state import Changes, ClusterState, Topics
 __all__ = ["ACCEPTED", "Call", "Fold", "Kind", "Outcome", "fold"]
 
 UNREADABLE_KEPT = 1_000
-"""Records of no use that a state remembers, with the reason; beyond that they are only counted."""
+"""Unreadable records that a state remembers, with the reason; beyond that they are only counted."""
 
 
 class Fold:
