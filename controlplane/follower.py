@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self
 import msgspec
 
 from controlplane.asof import Past, Then, ends_now
-from controlplane.core.entry import Batch, Entry
+from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.evolve import Fold
 from controlplane.core.order import entries_of, in_order
 from controlplane.core.profiles import Profile, check_support
@@ -133,6 +133,35 @@ class Follower:
         """
         check_support(profile, exactly_once=self._exactly_once)
         return await self._past.state(moment, profile, self.ends)
+
+    def present(self, profile: Profile) -> ClusterState | None:
+        """The same as `state`, where this release has been asked for before; else None."""
+        following = self._folds.get(profile.release)
+        return None if following is None else following.state()
+
+    @property
+    def moves(self) -> int:
+        """How often something has been folded so far."""
+        return self._moved.count
+
+    async def moved(self, seen: int) -> None:
+        """Return as soon as `moves` is not what it was."""
+        await self._moved.beyond(seen)
+
+    async def passed(self, positions: Iterable[Position]) -> None:
+        """Return as soon as the records at these positions have been folded."""
+        last: dict[tuple[str, int], int] = {}
+        for topic, partition, offset in positions:
+            last[topic, partition] = max(offset, last.get((topic, partition), -1))
+        while True:
+            count = self._moved.count
+            if all(self._has_read(*place, offset) for place, offset in last.items()):
+                return
+            await self._moved.beyond(count)
+
+    def _has_read(self, topic: str, partition: int, offset: int) -> bool:
+        parts = self._ends.get(topic, ())
+        return partition < len(parts) and parts[partition] > offset
 
     async def wait_for(self, ends: Ends) -> None:
         """Return as soon as every record before these ends has been read."""

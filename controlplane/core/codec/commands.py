@@ -1,7 +1,10 @@
 """Records of the command topic: tagged, versioned JSON of our own. The key is the command's id."""
 
+import json
+
 import msgspec
 
+from controlplane.core import javajson
 from controlplane.core.records import CommandRecord, Invalid
 
 _DECODER: msgspec.json.Decoder[CommandRecord] = msgspec.json.Decoder(CommandRecord)
@@ -15,8 +18,8 @@ def decode_command(key: bytes | None, value: bytes | None) -> CommandRecord | In
     if value is None:
         return None
     try:
-        record = _DECODER.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        record = _decoded(value)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         return Invalid(f"not a command record: {error}")
     if record.version > _VERSION:
         return Invalid(f"command record of version {record.version}, newer than {_VERSION}")
@@ -25,6 +28,20 @@ def decode_command(key: bytes | None, value: bytes | None) -> CommandRecord | In
     return record
 
 
+def _decoded(value: bytes) -> CommandRecord:
+    try:
+        return _DECODER.decode(value)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        # Half a surrogate pair, which msgspec refuses: configs of connectors may hold any.
+        return msgspec.convert(json.loads(value), CommandRecord)
+
+
 def encode_command(record: CommandRecord) -> tuple[bytes, bytes]:
     """Key and value of a record of the command topic."""
-    return record.command_id.encode(), _ENCODER.encode(record)
+    key = record.command_id.encode("utf-8", "surrogatepass")
+    try:
+        return key, _ENCODER.encode(record)
+    except UnicodeEncodeError:
+        return key, javajson.encode(msgspec.to_builtins(record))

@@ -1,0 +1,17 @@
+"""command → decide → perform → read back → answer: the single writer and its parts."""
+
+from controlplane.controller.controller import Controller, TimedOut, World
+from controlplane.controller.limits import Limits
+from controlplane.controller.outside import Alone, Outside, OutsideFailed
+from controlplane.controller.turns import TooMany
+
+__all__ = [
+    "Alone",
+    "Controller",
+    "Limits",
+    "Outside",
+    "OutsideFailed",
+    "TimedOut",
+    "TooMany",
+    "World",
+]

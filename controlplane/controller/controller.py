@@ -1,0 +1,258 @@
+"""The single writer: read log → fold → publish; command → decide → append → read back → answer."""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from controlplane.controller import traces
+from controlplane.controller.deciding import Deciding
+from controlplane.controller.limits import Limits
+from controlplane.controller.outside import Outside
+from controlplane.controller.performing import Performing, Stepped
+from controlplane.controller.refusals import Refusals
+from controlplane.controller.turns import Turns
+from controlplane.controller.writing import Writing
+from controlplane.core.commands import AnyCommand, Asked, ConnectorCommand
+from controlplane.core.context import Context
+from controlplane.core.plan import Outcome, Plan, Rejected
+from controlplane.core.recover import Ending, recover
+from controlplane.core.state import ClusterState, CommandTrace
+from controlplane.follower import Follower
+from controlplane.logs.log import Log, LogUnavailable
+from controlplane.observe import Logger
+
+Ended = Outcome | Rejected
+Clock = Callable[[], int]
+
+
+class TimedOut(Exception):
+    """The asker was kept waiting for too long. The command goes on, and may still succeed."""
+
+
+class World(NamedTuple):
+    """What a controller is given of the world: time, what lies outside of the logs, who listens."""
+
+    now_ms: Clock
+    outside: Outside
+    notices: Logger
+    stepped: Stepped | None = None
+
+
+class _Parts(NamedTuple):
+    """How a controller decides, how it performs, and whether the log has a command topic."""
+
+    deciding: Deciding
+    performing: Performing
+    traced: bool
+
+
+class Controller:
+    """Runs commands on one log, as the only one who does. Made by `start`.
+
+    Commands of one connector run in order. Who asks gets an answer when the last record of the
+    command has been read back; who goes away leaves no command half-done.
+    """
+
+    def __init__(
+        self, log: Log, follower: Follower, parts: "_Parts", world: World, limits: Limits
+    ) -> None:
+        self._log = log
+        self._follower = follower
+        self._deciding, self._performing, self._traced = parts
+        self._world = world
+        self._limits = limits
+        self._turns = Turns(limits.commands_waiting)
+        self._refusals = Refusals(limits.refusals_per_minute, world.now_ms())
+        self._running: dict[str, _Job] = {}
+        self._doubtful: set[str] = set()
+
+    @classmethod
+    async def start(
+        cls, log: Log, follower: Follower, context: Context, world: World, limits: Limits
+    ) -> "Controller":
+        """Become the one writer, and end what an earlier one has left unfinished.
+
+        Raises:
+            LogUnavailable: the log cannot be written.
+        """
+        epoch = await log.claim()
+        state = await follower.state(context.profile)
+        traced = state.topics.commands in await log.topics()
+        writing = Writing(
+            log,
+            follower,
+            epoch=epoch,
+            offsets_topic=state.topics.offsets,
+            limits=limits,
+            now_ms=world.now_ms,
+        )
+        topic = state.topics.commands if traced else None
+        performing = Performing(writing, world.outside, topic, world.now_ms, world.stepped)
+        deciding = Deciding(context, world.outside)
+        made = cls(log, follower, _Parts(deciding, performing, traced), world, limits)
+        await made._read_to_end()  # the epoch is ours: nothing comes from an older writer any more
+        await made._settle(lambda _: True)
+        return made
+
+    @property
+    def state(self) -> ClusterState:
+        """What is known now: everything that has been answered is in it."""
+        state = self._follower.present(self._deciding.context.profile)
+        assert state is not None  # asked for at the start
+        return state
+
+    async def plan(self, command: AnyCommand) -> Plan | Rejected:
+        """What would be done for a command. Nothing is written; hooks are called."""
+        return await self._deciding.decided(self.state, command)
+
+    async def execute(self, asked: Asked) -> Ended:
+        """Run a command to its end, once: the same id again gets the same answer.
+
+        Cancelled while it waits for its turn, it has not begun; later, it is run to its end.
+
+        Raises:
+            TooMany: too many commands wait.
+            TimedOut: it takes longer than an asker is kept waiting.
+            Fenced: another writer has taken over.
+            LogUnavailable: the log could not be written; what had begun is ended later.
+        """
+        job = self._running.get(asked.command_id)
+        if job is None:
+            known = self._known(asked)
+            if known is not None:
+                return known
+            job = self._begin(asked)
+        elif job.asked.command != asked.command:
+            return traces.other_command(job.asked)
+        try:
+            async with asyncio.timeout(self._limits.request_timeout_ms / 1_000):
+                return await asyncio.shield(job.task)
+        except TimeoutError:
+            raise TimedOut(job.stage) from None
+        except asyncio.CancelledError:
+            job.abandon()
+            raise
+
+    async def close(self) -> None:
+        """Let what has begun come to its end; what waits for its turn is dropped."""
+        for job in self._running.values():
+            job.abandon()
+        tasks = [job.task for job in self._running.values()]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- one command --------------------------------------------------------------------------
+
+    def _known(self, asked: Asked) -> Ended | None:
+        trace = self.state.commands.get(asked.command_id)
+        if trace is None or trace.accepted is None:
+            return None
+        if trace.accepted.command != msgspec.to_builtins(asked.command):
+            return traces.other_command(asked)
+        return traces.ended(trace)
+
+    def _begin(self, asked: Asked) -> "_Job":
+        job = _Job(asked)
+        job.task = asyncio.create_task(self._run(job), name=f"command {asked.command_id}")
+        self._running[asked.command_id] = job
+        job.task.add_done_callback(lambda _: self._running.pop(asked.command_id))
+        return job
+
+    async def _run(self, job: "_Job") -> Ended:
+        asked = job.asked
+        async with self._turns.turn(_queue_of(asked.command)):
+            job.begun = True
+            began_ms = self._world.now_ms()
+            if _queue_of(asked.command) in self._doubtful:
+                await self._settle_doubt(_queue_of(asked.command))
+            ended = await self._decide_and_perform(asked)
+            self._tell(asked, ended, self._world.now_ms() - began_ms)
+            return ended
+
+    async def _decide_and_perform(self, asked: Asked) -> Ended:
+        decision = await self._deciding.decided(self.state, asked.command)
+        if isinstance(decision, Rejected):
+            if self._traced and self._refusals.admits(asked.at_ms):
+                await self._performing.refuse(asked, decision)
+            return decision
+        try:
+            return await self._performing.perform(asked, decision)
+        except LogUnavailable:
+            self._doubtful.add(_queue_of(asked.command))
+            raise
+
+    def _tell(self, asked: Asked, ended: Ended, took_ms: int) -> None:
+        """The one line that a command leaves in the log of the service."""
+        refused = ended if isinstance(ended, Rejected) else None
+        self._world.notices.info(
+            "command",
+            command=asked.command.__struct_config__.tag,
+            connector=getattr(asked.command, "connector", None),
+            principal=asked.principal,
+            outcome=refused.reason.value if refused else "done",
+            reason=refused.text if refused else None,
+            command_id=asked.command_id,
+            took_ms=took_ms,
+        )
+
+    # --- what was left unfinished -------------------------------------------------------------
+
+    async def _settle_doubt(self, queue: str) -> None:
+        """End what may have been left half-done while the log was away."""
+        await self._read_to_end()
+        await self._settle(lambda asked: _queue_of(asked.command) == queue)
+        self._doubtful.discard(queue)
+
+    async def _settle(self, concerned: Callable[[Asked], bool]) -> None:
+        """End every unfinished command that is concerned, the oldest first."""
+        traced = (trace for trace in self.state.commands.values() if trace.unfinished)
+        for trace in list(traced):
+            asked = traces.asked_of(trace)
+            if asked.command_id not in self._running and concerned(asked):
+                await self._end(asked, trace)
+
+    async def _end(self, asked: Asked, trace: CommandTrace) -> None:
+        assert trace.accepted is not None
+        found = recover(self.state, trace.accepted, self._deciding.context)
+        if found.ending is Ending.GIVEN_UP and found.rejected is not None:
+            await self._performing.give_up(asked, found.rejected)
+        else:
+            await self._performing.perform(asked, found.plan, accepted=True)
+        self._world.notices.warning(
+            "command_recovered",
+            command=asked.command.__struct_config__.tag,
+            connector=getattr(asked.command, "connector", None),
+            ending=found.ending.value,
+            command_id=asked.command_id,
+        )
+
+    async def _read_to_end(self) -> None:
+        """Wait until everything that lies in the log now has been folded."""
+        await self._follower.wait_for(await self._log.ends(self._follower.ends))
+
+
+class _Job:
+    """A command under way."""
+
+    task: "asyncio.Task[Ended]"
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.begun = False
+
+    @property
+    def stage(self) -> str:
+        """What an asker is told who has waited for too long."""
+        where = "is still being carried out" if self.begun else "is still waiting for its turn"
+        return f"Request timed out. The command {where}; ask for its outcome later."
+
+    def abandon(self) -> None:
+        """Nobody waits for it any more: if it has not begun, it never will."""
+        if not self.begun:
+            self.task.cancel()
+
+
+def _queue_of(command: AnyCommand) -> str:
+    """Commands with the same answer run in order."""
+    return f"connector {command.connector}" if isinstance(command, ConnectorCommand) else ""

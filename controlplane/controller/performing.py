@@ -1,0 +1,117 @@
+"""A plan → steps done, one after the other, each read back before the next.
+
+The first batch carries the record that the command was accepted, the last one that it has finished;
+batches are atomic, so a plan of one batch has no gap at all. Behind every step lies a crash point
+that bears its name: what was not done then is `recover`'s business.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from controlplane.controller import traces
+from controlplane.controller.outside import Outside, OutsideFailed
+from controlplane.controller.writing import Writing
+from controlplane.core.commands import Asked
+from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected, Step
+from controlplane.logs.log import LogUnavailable
+
+Stepped = Callable[[Asked, Step], Awaitable[None]]
+"""Called behind every step, when it is durable: what it raises ends the command there."""
+
+
+async def _unseen(_asked: Asked, _step: Step) -> None:
+    """Nobody looks."""
+
+
+class Performing:
+    """Performs plans. `commands_topic` None: the log has no command topic, nothing is traced."""
+
+    def __init__(
+        self,
+        writing: Writing,
+        outside: Outside,
+        commands_topic: str | None,
+        now_ms: Callable[[], int],
+        stepped: Stepped | None = None,
+    ) -> None:
+        self._writing = writing
+        self._outside = outside
+        self._topic = commands_topic
+        self._now_ms = now_ms
+        self._stepped = stepped or _unseen
+
+    async def perform(
+        self, asked: Asked, plan: Plan, *, accepted: bool = False
+    ) -> Outcome | Rejected:
+        """Do all steps; what the asker is told. `accepted`: the command topic has it already.
+
+        Raises:
+            Fenced: another writer has taken over.
+            LogUnavailable: for too long; the command is unfinished.
+        """
+        begun = [] if accepted or self._topic is None else [self._accepted(asked, plan)]
+        done: list[Step] = []
+        for step in plan.steps:
+            is_last = step is plan.steps[-1]
+            if step.action is None:
+                end = self._finished(asked, plan.outcome) if is_last else []
+                await self._write(asked, step, [*begun, *step.records, *end])
+                begun = []
+            else:
+                await self._append(asked, begun)
+                begun = []
+                failed = await self._act(step)
+                if failed is not None:
+                    await self._take_back(asked, done, failed)
+                    return failed
+                if is_last:
+                    await self._append(asked, self._finished(asked, plan.outcome))
+            done.append(step)
+            await self._stepped(asked, step)
+        if not plan.steps:
+            await self._append(asked, [*begun, *self._finished(asked, plan.outcome)])
+        return plan.outcome
+
+    async def give_up(self, asked: Asked, rejected: Rejected) -> None:
+        """Note that a command which had been accepted is not carried out."""
+        await self._append(asked, self._finished(asked, rejected))
+
+    async def refuse(self, asked: Asked, rejected: Rejected) -> None:
+        """Note that a command was refused: the only thing that is written of it."""
+        assert self._topic is not None
+        await self._append(asked, [traces.refused(self._topic, asked, rejected)])
+
+    async def _write(self, asked: Asked, step: Step, drafts: Sequence[Draft]) -> None:
+        try:
+            await self._append(asked, drafts)
+        except LogUnavailable:
+            if not step.best_effort:
+                raise
+
+    async def _act(self, step: Step) -> Rejected | None:
+        """Do something outside; why the command fails by it, if it does."""
+        assert step.action is not None
+        try:
+            await self._outside.perform(step.action)
+        except OutsideFailed as failure:
+            if not step.best_effort:
+                return Rejected(Reason.FAILED, str(failure))
+        return None
+
+    async def _take_back(self, asked: Asked, done: Sequence[Step], failed: Rejected) -> None:
+        """Take back what has been done, the last step first, and note that the command failed."""
+        undone = [draft for step in reversed(done) for draft in step.undo or ()]
+        await self._append(asked, [*undone, *self._finished(asked, failed)])
+
+    async def _append(self, asked: Asked, drafts: Sequence[Draft]) -> None:
+        if drafts:
+            await self._writing.append(asked, drafts)
+
+    def _accepted(self, asked: Asked, plan: Plan) -> Draft:
+        assert self._topic is not None
+        alone = len(plan.steps) == 1 and plan.steps[0].action is None
+        return traces.accepted(self._topic, asked, None if alone else plan)
+
+    def _finished(self, asked: Asked, ended: Outcome | Rejected) -> list[Draft]:
+        if self._topic is None:
+            return []
+        return [traces.finished(self._topic, asked.command_id, self._now_ms(), ended)]

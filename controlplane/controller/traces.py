@@ -1,0 +1,80 @@
+"""What the command topic is told of a command: accepted, finished, refused; and reading it back."""
+
+from typing import Any
+
+import msgspec
+
+from controlplane.core.codec import encode_command
+from controlplane.core.commands import AnyCommand, Asked
+from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected
+from controlplane.core.records import (
+    CommandAccepted,
+    CommandFinished,
+    CommandRecord,
+    CommandRefused,
+)
+from controlplane.core.state import CommandTrace
+
+DONE, FAILED = "done", "failed"
+
+
+def accepted(topic: str, asked: Asked, plan: Plan | None) -> Draft:
+    """The command begins. A plan of a single batch need not be kept: there is no half of it."""
+    told = None if plan is None else msgspec.to_builtins(plan)
+    record = CommandAccepted(
+        asked.command_id, asked.at_ms, asked.principal, msgspec.to_builtins(asked.command), told
+    )
+    return _draft(topic, record)
+
+
+def finished(topic: str, command_id: str, at_ms: int, ended: Outcome | Rejected) -> Draft:
+    """The command has ended, with what the asker is told."""
+    kind = DONE if isinstance(ended, Outcome) else FAILED
+    told: dict[str, Any] = {"ended": kind, **msgspec.to_builtins(ended)}
+    return _draft(topic, CommandFinished(command_id, at_ms, told))
+
+
+def refused(topic: str, asked: Asked, rejected: Rejected) -> Draft:
+    """The command was refused and wrote nothing."""
+    record = CommandRefused(
+        asked.command_id,
+        asked.at_ms,
+        asked.principal,
+        msgspec.to_builtins(asked.command),
+        rejected.text or rejected.reason.value,
+    )
+    return _draft(topic, record)
+
+
+def ended(trace: CommandTrace) -> Outcome | Rejected | None:
+    """What the asker of a finished command was told; None while it is not finished."""
+    if trace.finished is None:
+        return None
+    told = dict(trace.finished.outcome)
+    if told.pop("ended", DONE) == DONE:
+        return msgspec.convert(told, Outcome)
+    return msgspec.convert(told, Rejected)
+
+
+def other_command(asked: Asked) -> Rejected:
+    """Why an idempotency key cannot be used for this: it stands for another command already."""
+    return Rejected(
+        Reason.CONFLICT,
+        f"The idempotency key {asked.command_id} belongs to another command: use a new one",
+    )
+
+
+def asked_of(trace: CommandTrace) -> Asked:
+    """A command that was accepted, as it was asked."""
+    accepted = trace.accepted
+    assert accepted is not None
+    return Asked(
+        command=msgspec.convert(accepted.command, AnyCommand),
+        command_id=accepted.command_id,
+        at_ms=accepted.at_ms,
+        principal=accepted.principal,
+    )
+
+
+def _draft(topic: str, record: CommandRecord) -> Draft:
+    return Draft(topic, *encode_command(record))

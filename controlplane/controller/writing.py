@@ -1,0 +1,90 @@
+"""Drafts → records at the end of the log, durable and read back."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from controlplane.controller.limits import Limits
+from controlplane.core.commands import Asked
+from controlplane.core.entry import Headers, Position
+from controlplane.core.partitioner import partition_of
+from controlplane.core.plan import Draft
+from controlplane.follower import Follower
+from controlplane.logs.log import Log, LogUnavailable, Record
+
+COMMAND_ID, PRINCIPAL = "controlplane-command-id", "controlplane-principal"
+"""Headers of our records in Connect's topics; Java workers ignore them."""
+
+
+class Writing:
+    """Appends as the one writer of an epoch, and waits until the follower has read what it wrote.
+
+    A log that is unavailable is tried again for a bounded time. `LogUnavailable` after that means
+    that nobody knows whether the batch is there: all of it, or nothing.
+    """
+
+    def __init__(  # noqa: PLR0913 - settings, by name only
+        self,
+        log: Log,
+        follower: Follower,
+        *,
+        epoch: int,
+        offsets_topic: str,
+        limits: Limits,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._log = log
+        self._follower = follower
+        self._epoch = epoch
+        self._offsets_topic = offsets_topic
+        self._limits = limits
+        self._now_ms = now_ms
+        self._partitions: dict[str, int] = {}
+
+    async def append(self, asked: Asked, drafts: Sequence[Draft]) -> int:
+        """Append one atomic batch and read it back; answers how many records that were.
+
+        Raises:
+            Fenced: another writer has taken over; nothing was appended.
+            LogUnavailable: for too long.
+        """
+        headers: Headers = (
+            (COMMAND_ID, asked.command_id.encode("utf-8", "surrogatepass")),
+            (PRINCIPAL, asked.principal.encode("utf-8", "surrogatepass")),
+        )
+        at_ms = self._now_ms()
+        places = [(draft.topic, await self._partition(draft)) for draft in drafts]
+        records = [
+            Record(*place, at_ms, draft.key, draft.value, headers)
+            for place, draft in zip(places, drafts, strict=True)
+        ]
+        positions = await self._persist(records)
+        await self._follower.passed(positions)
+        return len(records)
+
+    async def _persist(self, records: Sequence[Record]) -> Sequence[Position]:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._limits.write_patience_ms / 1_000
+        pause_ms = self._limits.retry_first_ms
+        while True:
+            try:
+                return await self._log.append(records, self._epoch)
+            except LogUnavailable:
+                if loop.time() + pause_ms / 1_000 > deadline:
+                    raise
+            await asyncio.sleep(pause_ms / 1_000)
+            pause_ms = min(2 * pause_ms, self._limits.retry_last_ms)
+
+    async def _partition(self, draft: Draft) -> int:
+        """Where Kafka's partitioner puts a key; a connector's own topic is made if it is missing.
+
+        It gets as many partitions as the worker's own (`TopicAdmin`, KIP-618).
+        """
+        if draft.partition is not None:
+            return draft.partition
+        if draft.topic not in self._partitions:
+            self._partitions = dict(await self._log.topics())
+        if draft.topic not in self._partitions:
+            partitions = self._partitions[self._offsets_topic]
+            await self._log.create_topic(draft.topic, partitions)
+            self._partitions[draft.topic] = partitions
+        return partition_of(draft.key, self._partitions[draft.topic])

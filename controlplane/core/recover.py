@@ -1,0 +1,97 @@
+"""What becomes of a command that was accepted and never finished: a leader died in between.
+
+Every step of a plan may be repeated, so most commands are simply carried out again from the first
+step on. Three things are different. What has happened already (its commit point is in the log) is
+only finished. What would be refused now, because somebody else has changed the connector since, is
+given up. And a restart is never repeated: it is an event, and whoever asked for it has seen for
+himself whether it took place.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+
+import msgspec
+
+from controlplane.core import commands
+from controlplane.core.commands import AnyCommand
+from controlplane.core.context import Context
+from controlplane.core.decide import decide
+from controlplane.core.plan import AskGroup, Done, Outcome, Plan, Question, Rejected
+from controlplane.core.records import CommandAccepted
+from controlplane.core.state import ClusterState
+
+INTERRUPTED = "interrupted: the worker ended before the command did"
+"""What is told of a command that is not taken up again."""
+
+
+class Ending(Enum):
+    """How an unfinished command ends."""
+
+    REPEATED = "repeated"
+    FINISHED = "finished"
+    GIVEN_UP = "given up"
+
+
+class Recovery(msgspec.Struct, frozen=True):
+    """What has to be done, and what is told of the command then. A plan without steps is done."""
+
+    ending: Ending
+    plan: Plan
+    rejected: Rejected | None = None
+    """Why it was given up."""
+
+
+def recover(state: ClusterState, accepted: CommandAccepted, context: Context) -> Recovery:
+    """Finish or give up a command whose leader died; `state` is what the log says now."""
+    command = msgspec.convert(accepted.command, AnyCommand)
+    plan = msgspec.convert(accepted.plan, Plan)
+    happened = _HAPPENED.get(type(command), _never)
+    if isinstance(command, _EVENTS):
+        return Recovery(Ending.GIVEN_UP, Plan((), Outcome(message=INTERRUPTED)))
+    if happened(state, command):
+        return Recovery(Ending.FINISHED, Plan((), plan.outcome))
+    now = _decided(state, command, context)
+    if isinstance(now, Rejected):
+        return Recovery(Ending.GIVEN_UP, Plan((), plan.outcome), now)
+    return Recovery(Ending.REPEATED, plan)
+
+
+_EVENTS = (commands.RestartConnector, commands.RestartTask)
+
+Happened = Callable[[ClusterState, AnyCommand], bool]
+
+
+def _never(_state: ClusterState, _command: AnyCommand) -> bool:
+    return False
+
+
+def _created(state: ClusterState, command: AnyCommand) -> bool:
+    assert isinstance(command, commands.CreateConnector)
+    present = state.config.connectors.get(command.connector)
+    return present is not None and dict(present) == {**command.config, "name": command.connector}
+
+
+def _deleted(state: ClusterState, command: AnyCommand) -> bool:
+    assert isinstance(command, commands.DeleteConnector)
+    name = command.connector
+    return name not in state.config.connectors and name not in state.config.targets
+
+
+_HAPPENED: Mapping[type, Happened] = {
+    commands.CreateConnector: _created,
+    commands.DeleteConnector: _deleted,
+}
+"""Commands that would be refused now because they have happened."""
+
+
+def _decided(state: ClusterState, command: AnyCommand, context: Context) -> Plan | Rejected:
+    """What would be decided now. The hook has been asked before and is not asked again."""
+    decision: Plan | Question | Rejected = decide(state, command, context)
+    while not isinstance(decision, Plan | Rejected):
+        if isinstance(decision, AskGroup):
+            context = msgspec.structs.replace(context, group=())
+        else:
+            hooks = (*context.hooks, Done(definite=False))
+            context = msgspec.structs.replace(context, hooks=hooks)
+        decision = decide(state, command, context)
+    return decision

@@ -1,0 +1,202 @@
+"""A control plane inside of any asyncio program: open a log, run commands, ask, watch.
+
+    async with ControlPlane.open("sqlite:///state.db") as plane:
+        await plane.execute(StopConnector("orders"))
+
+There is no global state: as many planes as one likes fit into one process, each on a log of its
+own.
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import NamedTuple
+from uuid import uuid4
+
+import msgspec
+
+from controlplane.controller import Alone, Controller, Limits, Outside, World
+from controlplane.core.commands import AnyCommand, Asked
+from controlplane.core.context import Context, Worker
+from controlplane.core.diff import Change, diff
+from controlplane.core.plan import Outcome, Plan, Rejected
+from controlplane.core.plugins import Plugins
+from controlplane.core.profiles import KIP, Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.follower import Follower
+from controlplane.follower import Limits as FollowerLimits
+from controlplane.logs.log import Log, LogNotUsable
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.names import is_cluster, path_of
+from controlplane.observe import Logger, logger
+
+
+class Partitions(msgspec.Struct, frozen=True, kw_only=True):
+    """With how many partitions the topics of a new log are made; those of Connect's defaults."""
+
+    offsets: int = 25
+    status: int = 5
+
+
+class Refusal(Exception):
+    """A command was refused, and nothing was written. The message is Connect's wording."""
+
+    def __init__(self, rejected: Rejected) -> None:
+        super().__init__(rejected.text or rejected.reason.value)
+        self.rejected = rejected
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a control plane works. The defaults suit one process with one file."""
+
+    profile: str = KIP
+    """The release as which it reads and writes."""
+    worker: Worker = Worker()
+    topics: Topics = Topics()
+    partitions: Partitions = Partitions()
+    exactly_once: bool = False
+    limits: Limits = Limits()
+
+
+class Surroundings(NamedTuple):
+    """What a control plane finds around itself; tests and other programs bring their own."""
+
+    plugins: Plugins = Plugins()
+    outside: Outside = Alone()
+    notices: Logger | None = None
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    new_id: Callable[[], str] = lambda: str(uuid4())
+
+
+class ControlPlane:
+    """One cluster's control plane, and the only writer of its log."""
+
+    def __init__(
+        self, controller: Controller, follower: Follower, profile: Profile, around: Surroundings
+    ) -> None:
+        self._controller = controller
+        self._follower = follower
+        self._profile = profile
+        self._around = around
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        where: str | Log,
+        settings: Settings | None = None,
+        around: Surroundings | None = None,
+    ) -> AsyncIterator["ControlPlane"]:
+        """Open a log (`sqlite:///state.db`, `memory:`, or one that is open) and become its writer.
+
+        A log that is not there yet is made, with its topics. What an earlier process has left
+        unfinished is ended before this returns.
+
+        Raises:
+            LogError: the log cannot be used.
+            UnknownRelease: there is no such profile.
+        """
+        settings, around = settings or Settings(), around or Surroundings()
+        profile = Profile.of(settings.profile)
+        async with AsyncExitStack() as stack:
+            log = await _opened(where, stack)
+            await _make_topics(log, settings)
+            follower = await stack.enter_async_context(
+                Follower(
+                    log,
+                    topics=settings.topics,
+                    exactly_once=settings.exactly_once,
+                    limits=FollowerLimits(gather_ms=0),
+                    notices=around.notices,
+                )
+            )
+            world = World(around.now_ms, around.outside, around.notices or logger(quiet=True))
+            context = Context(profile=profile, worker=settings.worker, plugins=around.plugins)
+            controller = await Controller.start(log, follower, context, world, settings.limits)
+            try:
+                yield cls(controller, follower, profile, around)
+            finally:
+                await controller.close()
+
+    @property
+    def state(self) -> ClusterState:
+        """What is known now; it never changes afterwards. `views` shows it to people."""
+        return self._controller.state
+
+    async def state_at(self, moment: str, profile: str | None = None) -> ClusterState:
+        """What was known at a moment: `config@57`, a time, or a vector of end offsets.
+
+        Raises:
+            UnknownMoment: the log has nothing there.
+        """
+        reader = self._profile if profile is None else Profile.of(profile)
+        return (await self._follower.state_at(moment, reader)).state
+
+    async def plan(self, command: AnyCommand) -> Plan | Rejected:
+        """A dry run: which records would be written, in which order, or why it is refused."""
+        return await self._controller.plan(command)
+
+    async def execute(
+        self, command: AnyCommand, *, principal: str = "embedded", key: str | None = None
+    ) -> Outcome:
+        """Run a command; returns when all that it wrote has been read back.
+
+        `key` is an idempotency key: the same one again gets the same outcome, and the command is
+        run once. Cancelling this leaves no command half-done.
+
+        Raises:
+            Refusal: it is refused, and nothing was written.
+            TimedOut, TooMany, LogError: it cannot be said how, or whether, it ends.
+        """
+        asked = Asked(
+            command=command,
+            command_id=key or self._around.new_id(),
+            at_ms=self._around.now_ms(),
+            principal=principal,
+        )
+        ended = await self._controller.execute(asked)
+        if isinstance(ended, Rejected):
+            raise Refusal(ended)
+        return ended
+
+    async def watch(self) -> AsyncIterator[Change]:
+        """Every change of what is known from now on, whoever wrote it, with its record."""
+        seen, before = self._follower.moves, self.state
+        while True:
+            await self._follower.moved(seen)
+            seen, now = self._follower.moves, self.state
+            for change in diff(before, now):
+                yield change
+            before = now
+
+
+async def _opened(where: str | Log, stack: AsyncExitStack) -> Log:
+    """A log that is closed with the stack, unless somebody else has opened it."""
+    if not isinstance(where, str):
+        return where
+    log: Log
+    if where == "memory:":
+        log = MemoryLog()
+    elif is_cluster(where):
+        raise LogNotUsable(f"{where} belongs to a Kafka cluster: its workers run the commands")
+    else:
+        from controlplane.logs.sqlite import SqliteLog  # noqa: PLC0415 - only who needs it
+
+        log = await SqliteLog.open(path_of(where))
+    stack.push_async_callback(log.close)
+    return log
+
+
+async def _make_topics(log: Log, settings: Settings) -> None:
+    """Make the topics that are not there; those that are keep their partitions."""
+    there = await log.topics()
+    topics, partitions = settings.topics, settings.partitions
+    wanted = {
+        topics.config: 1,
+        topics.offsets: partitions.offsets,
+        topics.status: partitions.status,
+        topics.commands: 1,
+    }
+    for topic, number in wanted.items():
+        if topic not in there:
+            await log.create_topic(topic, number)
