@@ -10,8 +10,9 @@ import math
 import re
 import struct
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import TypeVar
 
 _INT_BITS, _LONG_BITS = 32, 64
 _INT_DIGITS = 10
@@ -68,17 +69,17 @@ def _spread(text: str) -> int:
     return code ^ code >> 16
 
 
-def hash_map_order(keys: Iterable[str]) -> list[str]:
-    """The order in which a java.util.HashMap made with `new HashMap<>()` iterates over keys.
+def hash_map_order(keys: Iterable[str], capacity: int = _CAPACITY) -> list[str]:
+    """The order in which a java.util.HashMap iterates over keys.
 
-    The keys are put in the order given; of a repeated key the first place counts. A table doubles
+    The keys are put in the order given into a table of `capacity` buckets, a power of two; the
+    default is that of `new HashMap<>()`. Of a repeated key the first place counts. A table doubles
     above three quarters of its capacity, and when a bucket grows beyond eight keys while it has
     fewer than 64 buckets. Within a bucket the order is that of insertion: exact, except where more
     than eight keys share one of 64 or more buckets and Java makes the bucket a tree, which happens
     to one map in millions unless somebody constructs it.
     """
     spreads: dict[str, int] = {}
-    capacity = _CAPACITY
     for key in keys:
         if key in spreads:
             continue
@@ -90,6 +91,33 @@ def hash_map_order(keys: Iterable[str]) -> list[str]:
         spreads[key] = spread
         capacity <<= len(spreads) * 4 > capacity * 3
     return sorted(spreads, key=lambda key: spreads[key] & capacity - 1)
+
+
+_Value = TypeVar("_Value")
+
+
+def patched_hash_map(
+    original: Mapping[str, _Value], patch: Mapping[str, _Value | None]
+) -> dict[str, _Value]:
+    """`new HashMap<>(original)` after the patch was put into it, in the order of its iteration.
+
+    A None in the patch removes the key. `original` is a HashMap, too, filled in the order given.
+    A copy's table is made for its entries, as JDKs before 19 do it, and only ever grows.
+    """
+    result = {key: original[key] for key in hash_map_order(original)}
+    capacity = _power_of_two(len(result) * 4 // 3 + 1) if result else _CAPACITY
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = value
+            capacity <<= len(result) * 4 > capacity * 3
+    return {key: result[key] for key in hash_map_order(result, capacity)}
+
+
+def _power_of_two(number: int) -> int:
+    """The least power of two that is not below a positive number (HashMap.tableSizeFor)."""
+    return 1 << (number - 1).bit_length()
 
 
 _WORD_CATEGORIES = frozenset(

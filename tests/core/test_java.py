@@ -63,6 +63,33 @@ def test_maps_iterate_as_a_hash_map_does(keys: str, order: str) -> None:
     assert java.hash_map_order(keys.split()) == order.split()
 
 
+PATCHES = (
+    ("name class topics", {}, "name class topics"),
+    (
+        "name class topics rows tasks.max alter",
+        {"rows": "11", "alter": None, "more": "1"},
+        "topics tasks.max more name rows class",
+    ),
+    ("a b c", dict.fromkeys("defghij", "1"), "a b c d e f g h i j"),
+    ("", {"a": "1", "b": "2", "name": "3"}, "a b name"),
+    (
+        "name class tasks.max topics file on.error a b c d e f",
+        {"g": None, "a": None},
+        "b c d e tasks.max topics f on.error file name class",
+    ),
+)
+
+
+@pytest.mark.parametrize(("keys", "patch", "order"), PATCHES, ids=range(len(PATCHES)))
+def test_a_patched_copy_iterates_as_a_hash_map_does(
+    keys: str, patch: dict[str, str | None], order: str
+) -> None:
+    """A copy's table is made for its entries, so its order is not that of the original."""
+    patched = java.patched_hash_map(dict.fromkeys(keys.split(), "0"), patch)
+    assert list(patched) == order.split()
+    assert patched == {key: patch.get(key) or "0" for key in order.split()}
+
+
 @given(keys=st.lists(st.text("abAB", max_size=3), max_size=80))
 def test_a_map_holds_each_key_once(keys: list[str]) -> None:
     """Whatever the order, no key is lost or doubled, and a key put again changes nothing."""
