@@ -5,8 +5,10 @@ what it loses on the way, and where the answer is a matter of luck.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from functools import partial
+from itertools import chain
 
 import msgspec
 
@@ -14,8 +16,11 @@ from controlplane.core import views
 from controlplane.core.codec.config import decode_config
 from controlplane.core.codec.offsets import decode_partition, encode_partition
 from controlplane.core.codec.status import decode_status
+from controlplane.core.each_profile import of_each
 from controlplane.core.entry import Entry, Position
 from controlplane.core.evolve import Fold, Kind, Outcome
+from controlplane.core.evolve.offsets import OffsetFold
+from controlplane.core.evolve.status import StatusFold
 from controlplane.core.order import in_order
 from controlplane.core.profiles import PROFILES, Profile
 from controlplane.core.records import ConnectorStatus, Invalid, TaskStatus
@@ -59,36 +64,82 @@ def hazards(
 
     `exactly_once` is as in `Fold`: the worker does not see aborted transactions.
     """
-    log = _Log(in_order(entries), profile, topics or Topics(), exactly_once)
-    found = [hazard for look in _LOOKS for hazard in look(log)]
-    rank = list(Danger)
-    return sorted(found, key=lambda one: (rank.index(one.danger), one.position, one.reason))
+    ((_, found),) = hazards_of_each(entries, [profile], topics=topics, exactly_once=exactly_once)
+    return found
+
+
+def hazards_of_each(
+    entries: Iterable[Entry],
+    profiles: Sequence[Profile],
+    *,
+    topics: Topics | None = None,
+    exactly_once: bool = False,
+) -> list[tuple[Profile, list[Hazard]]]:
+    """The same for workers of several releases; far cheaper than to ask for one after the other."""
+    log = _Log(_by_topic(in_order(entries)), topics or Topics(), exactly_once)
+    looks = [of_each(profiles, partial(_seen, look, log)) for look in _LOOKS]
+    found = (sorted(chain(*seen), key=worst_first) for seen in zip(*looks, strict=True))
+    return list(zip(profiles, found, strict=True))
+
+
+def _seen(look: "_Look", log: "_Log", profile: Profile) -> list[Hazard]:
+    return list(look(log, profile))
+
+
+def worst_first(hazard: Hazard) -> tuple[int, Position, str]:
+    """The order in which hazards are shown."""
+    return _RANKS[hazard.danger], hazard.position, hazard.reason
+
+
+_RANKS = {danger: rank for rank, danger in enumerate(Danger)}
 
 
 class _Log(msgspec.Struct, frozen=True):
-    """A log in order, and who reads it."""
+    """The entries of a log in order, topic by topic, and what all who read it have in common."""
 
-    entries: Sequence[Entry]
-    profile: Profile
+    entries: Mapping[str, Sequence[Entry]]
     topics: Topics
     exactly_once: bool
 
+    @property
+    def config(self) -> Sequence[Entry]:
+        """The config topic, with what the worker does not see."""
+        return self.entries.get(self.topics.config, ())
+
     def visible(self, topic: str) -> Iterator[Entry]:
-        """The records of a topic that this worker sees."""
-        blind = self.exactly_once
-        return (one for one in self.entries if one.topic == topic and not (blind and one.aborted))
+        """The records of a topic that the worker sees."""
+        entries = self.entries.get(topic, ())
+        return iter(entries) if self.sees_aborted(topic) else (e for e in entries if not e.aborted)
+
+    def sees_aborted(self, topic: str) -> bool:
+        """As `Fold.sees_aborted`: a connector's own offsets topic is always read committed."""
+        return not self.exactly_once and topic in (*self._others, self.topics.offsets)
+
+    def offsets(self) -> Iterator[Entry]:
+        """The records of all offsets topics that the worker sees."""
+        named = (topic for topic in self.entries if topic not in self._others)
+        return chain.from_iterable(map(self.visible, named))
+
+    @property
+    def _others(self) -> tuple[str, ...]:
+        return self.topics.config, self.topics.status, self.topics.commands
 
 
-def _exceptions(log: _Log) -> Iterator[Hazard]:
-    """Records that throw."""
-    fold = Fold(log.profile, topics=log.topics, exactly_once=log.exactly_once)
-    for entry in log.entries:
-        outcome = fold.apply(entry)
-        if outcome.kind is Kind.POISON:
-            yield Hazard(Danger.STOPS_WORKER, entry.position, _poison(outcome, log.profile))
-        elif outcome.kind is Kind.LOSES_BATCH:
-            reason = f"{outcome.reason}: the rest of the poll batch is never read"
-            yield Hazard(Danger.LOSES_BATCH, entry.position, reason)
+def _by_topic(entries: Iterable[Entry]) -> Mapping[str, Sequence[Entry]]:
+    topics: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        topics[entry.topic].append(entry)
+    return topics
+
+
+# --- records that throw ---------------------------------------------------------------------
+
+
+def _config_exceptions(log: _Log, profile: Profile) -> Iterator[Hazard]:
+    """Records of the config topic that throw, and what makes reading what they say throw."""
+    fold = Fold(profile, topics=log.topics, exactly_once=log.exactly_once)
+    for entry in log.config:
+        yield from _thrown(entry, fold.apply(entry), profile)
     state = fold.snapshot()
     for name in views.connectors(state):
         try:
@@ -98,6 +149,31 @@ def _exceptions(log: _Log) -> Iterator[Hazard]:
             yield Hazard(Danger.READ_FAILS, place, f"impossible task count: {error}", name)
 
 
+def _status_exceptions(log: _Log, profile: Profile) -> Iterator[Hazard]:
+    """Records of the status topic that throw."""
+    fold = StatusFold(profile)
+    for entry in log.visible(log.topics.status):
+        yield from _thrown(entry, fold.apply(entry), profile)
+
+
+def _offset_exceptions(log: _Log, profile: Profile) -> Iterator[Hazard]:
+    """Records of the offsets topics that throw: that hangs on the key, and few keys make many."""
+    fold = OffsetFold(profile)
+    fates: dict[bytes | None, Outcome] = {}
+    for entry in log.offsets():
+        if entry.key not in fates:
+            fates[entry.key] = fold.apply(entry)
+        yield from _thrown(entry, fates[entry.key], profile)
+
+
+def _thrown(entry: Entry, outcome: Outcome, profile: Profile) -> Iterator[Hazard]:
+    if outcome.kind is Kind.POISON:
+        yield Hazard(Danger.STOPS_WORKER, entry.position, _poison(outcome, profile))
+    elif outcome.kind is Kind.LOSES_BATCH:
+        reason = f"{outcome.reason}: the rest of the poll batch is never read"
+        yield Hazard(Danger.LOSES_BATCH, entry.position, reason)
+
+
 def _poison(outcome: Outcome, profile: Profile) -> str:
     survives = profile.log_thread_survives
     running = "loses the rest of its batch" if survives else "never reads on"
@@ -105,16 +181,23 @@ def _poison(outcome: Outcome, profile: Profile) -> str:
     return f"{outcome.reason} ({thrown}): a worker exits at start, a running one {running}"
 
 
-def _offsets_disagree(log: _Log) -> Iterator[Hazard]:
+# --- members that disagree ------------------------------------------------------------------
+
+
+def _offsets_disagree(log: _Log, profile: Profile) -> Iterator[Hazard]:
     """The last config records are read by some members and not by others."""
-    tail = [one for one in log.entries if one.topic == log.topics.config]
-    mine = _config_offset(tail, log.profile, exactly_once=log.exactly_once)
+    tail = log.config
+    mine = _config_offset(tail, profile, exactly_once=log.exactly_once)
+    told: set[tuple[str, int]] = set()
     for exactly_once in (False, True):
         behind: dict[int, list[str]] = defaultdict(list)
         for other in PROFILES:
+            if exactly_once and not other.exactly_once_support:
+                continue
             theirs = _config_offset(tail, other, exactly_once=exactly_once)
-            if theirs != mine:
+            if theirs != mine and (other.release, theirs) not in told:
                 behind[theirs].append(other.release)
+        told |= {(release, theirs) for theirs, found in behind.items() for release in found}
         for theirs, releases in sorted(behind.items()):
             yield _disagreement(tail, mine, theirs, _members(releases, exactly_once=exactly_once))
 
@@ -145,12 +228,15 @@ def _config_offset(tail: Sequence[Entry], profile: Profile, *, exactly_once: boo
     return -1
 
 
-def _status_order(log: _Log) -> Iterator[Hazard]:
+# --- the order between partitions -----------------------------------------------------------
+
+
+def _status_order(log: _Log, profile: Profile) -> Iterator[Hazard]:
     """A connector's status tombstone and its tasks' statuses lie in different partitions."""
     removed: dict[str, list[Position]] = defaultdict(list)
     tasks: dict[tuple[str, int], Position] = {}
     for entry in log.visible(log.topics.status):
-        match decode_status(entry.key, entry.value, log.profile):
+        match decode_status(entry.key, entry.value, profile):
             case ConnectorStatus(name, None):
                 removed[name].append(entry.position)
             case TaskStatus(name, task, None):
@@ -165,37 +251,40 @@ def _status_order(log: _Log) -> Iterator[Hazard]:
             yield Hazard(Danger.PARTITION_ORDER, position, reason, name)
 
 
-def _offset_order(log: _Log) -> Iterator[Hazard]:
+def _offset_order(log: _Log, profile: Profile) -> Iterator[Hazard]:
     """One offset key lies in several partitions: a foreign writer used another partitioner."""
     last: dict[tuple[str, bytes | None], dict[int, Entry]] = defaultdict(dict)
-    for entry in _offset_entries(log):
+    for entry in log.offsets():
         last[entry.topic, entry.key][entry.partition] = entry
     for rivals in last.values():
         if len({one.value for one in rivals.values()}) > 1:
             entry = list(rivals.values())[-1]
             parts = ", ".join(str(partition) for partition in sorted(rivals))
             reason = f"its key lies in partitions {parts}, with different values"
-            yield Hazard(Danger.PARTITION_ORDER, entry.position, reason, _owner(entry, log.profile))
+            yield Hazard(Danger.PARTITION_ORDER, entry.position, reason, _owner(entry, profile))
 
 
-def _config_partitions(log: _Log) -> Iterator[Hazard]:
+def _config_partitions(log: _Log, profile: Profile) -> Iterator[Hazard]:
     """A config topic must have one partition."""
     strays = [one for one in log.visible(log.topics.config) if one.partition]
     if strays:
-        refused = log.profile.config_partition_required
+        refused = profile.config_partition_required
         danger = Danger.STOPS_WORKER if refused else Danger.PARTITION_ORDER
         what = "a worker refuses to start on it" if refused else "their order is nobody's"
         reason = f"the config topic has more than one partition: {what}"
         yield Hazard(danger, strays[0].position, reason)
 
 
-def _unreachable(log: _Log) -> Iterator[Hazard]:
+# --- keys ------------------------------------------------------------------------------------
+
+
+def _unreachable(log: _Log, profile: Profile) -> Iterator[Hazard]:
     """Offsets whose key is re-serialised into other bytes than the log has."""
-    if not log.profile.offset_partitions or log.profile.offsets_by_log_key:
+    if not profile.offset_partitions or profile.offsets_by_log_key:
         return
-    last = {(one.topic, one.key): one for one in _offset_entries(log)}
+    last = {(one.topic, one.key): one for one in log.offsets()}
     for entry in last.values():
-        subject = decode_partition(entry.key, log.profile)
+        subject = decode_partition(entry.key, profile)
         if entry.value is None or isinstance(subject, Invalid):
             continue
         looked_up = encode_partition(subject.connector, subject.partition)
@@ -205,19 +294,17 @@ def _unreachable(log: _Log) -> Iterator[Hazard]:
             yield Hazard(Danger.OFFSET_UNREACHABLE, entry.position, reason, subject.connector)
 
 
-def _offset_entries(log: _Log) -> Iterator[Entry]:
-    others = (log.topics.config, log.topics.status, log.topics.commands)
-    blind = log.exactly_once
-    return (one for one in log.entries if one.topic not in others and not (blind and one.aborted))
-
-
 def _owner(entry: Entry, profile: Profile) -> str:
     subject = decode_partition(entry.key, profile)
     return "" if isinstance(subject, Invalid) else subject.connector
 
 
-_LOOKS: tuple[Callable[[_Log], Iterator[Hazard]], ...] = (
-    _exceptions,
+_Look = Callable[[_Log, Profile], Iterator[Hazard]]
+
+_LOOKS: tuple[_Look, ...] = (
+    _config_exceptions,
+    _status_exceptions,
+    _offset_exceptions,
     _offsets_disagree,
     _status_order,
     _offset_order,

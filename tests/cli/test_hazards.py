@@ -93,3 +93,22 @@ def test_a_count_that_cannot_be_listed_is_remarked(poisoned: Path) -> None:
     assert (depth.code, depth.json["tasks"]) == (0, None)
     rest = call("inspect", poisoned, "--rest", "--profile", "3.9").json
     assert rest["/connectors/d"]["status"] == 500
+
+
+def test_only_releases_with_the_support_are_asked_with_it(tmp_path: Path) -> None:
+    """No worker before KIP-618 is blind for an aborted record, and none is said to be."""
+    config = b'{"properties":{"name":"c"}}'
+    log = embedded(
+        tmp_path / "log.db",
+        [
+            Entry("connect-configs", 0, 0, 0, b"connector-c", config),
+            Entry("connect-configs", 0, 1, 1, b"connector-d", config, (), True),
+        ],
+    )
+    said = call("inspect", log, "--hazards", "--exactly-once", columns=250)
+    assert said.out.splitlines()[-2].startswith(
+        f"workers of all releases with exactly-once support, 3.3.0 to {NEWEST}, would meet "
+    )
+    alone = call("inspect", log, "--hazards", "--profile", "2.8", "-o", "json").json["hazards"]
+    (reason,) = [one["reason"] for one in alone]
+    assert "that of members of 3.3.0 to kip with exactly-once support at 1" in reason

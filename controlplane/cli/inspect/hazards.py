@@ -6,15 +6,13 @@ Without a release every one is asked: what stops one worker is often nothing to 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from controlplane.cli import records
 from controlplane.cli.inspect.overview import heading, vector
 from controlplane.cli.inspect.owners import owner
 from controlplane.cli.printing import count, print_json, say, table
 from controlplane.cli.sources import Source
 from controlplane.core.entry import Entry, Position
-from controlplane.core.hazards import Danger, Hazard, hazards
+from controlplane.core.hazards import Danger, Hazard, hazards, hazards_of_each, worst_first
 from controlplane.core.profiles import KIP, NEWEST, RELEASES, Profile
 from controlplane.core.redact import redacted_text
 
@@ -54,22 +52,21 @@ def _of(source: Source, entries: Iterable[Entry], profile: Profile) -> list[Met]
     return [Met(one) for one in found]
 
 
-def _of_all(source: Source, entries: Sequence[Entry]) -> list[Met]:
-    """Equal hazards of several releases are one; each behaviour is asked once."""
-    asked: dict[Profile, list[Hazard]] = {}
+def _of_all(source: Source, entries: Iterable[Entry]) -> list[Met]:
+    """Equal hazards of several releases are one."""
     releases: dict[Hazard, list[str]] = {}
-    for release in RELEASES:
-        profile = Profile.of(release)
-        behaviour = msgspec.structs.replace(profile, release="")
-        if behaviour not in asked:
-            asked[behaviour] = [one.hazard for one in _of(source, entries, profile)]
-        for hazard in dict.fromkeys(asked[behaviour]):
-            releases.setdefault(hazard, []).append(release)
-    rank = list(Danger)
-    worst_first = sorted(
-        releases, key=lambda one: (rank.index(one.danger), one.position, one.reason)
-    )
-    return [Met(one, tuple(releases[one])) for one in worst_first]
+    for profile, found in hazards_of_each(
+        entries, _asked(source), topics=source.topics, exactly_once=source.exactly_once
+    ):
+        for hazard in dict.fromkeys(found):
+            releases.setdefault(hazard, []).append(profile.release)
+    return [Met(one, tuple(releases[one])) for one in sorted(releases, key=worst_first)]
+
+
+def _asked(source: Source) -> list[Profile]:
+    """Every release whose workers can read as it is asked for."""
+    profiles = map(Profile.of, RELEASES)
+    return [one for one in profiles if one.exactly_once_support or not source.exactly_once]
 
 
 def spans(releases: Sequence[str]) -> Iterator[str]:
@@ -86,7 +83,9 @@ def spans(releases: Sequence[str]) -> Iterator[str]:
 def _summary(source: Source, profile: Profile | None, found: int) -> str:
     many = count(found, "hazard") if found else "no hazards"
     if profile is None:
-        who = f"workers of all releases, {RELEASES[0]} to {NEWEST},"
+        first = _asked(source)[0].release
+        support = " with exactly-once support" if source.exactly_once else ""
+        who = f"workers of all releases{support}, {first} to {NEWEST},"
         return f"{who} would meet {many} in {source.where}"
     return heading(profile, source, f"would meet {many} in")
 

@@ -1,0 +1,71 @@
+"""Laws of hazards: sharing what releases have in common changes nothing."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.codec.offsets import decode_partition
+from controlplane.core.each_profile import of_each
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import Fold, Kind
+from controlplane.core.hazards import Danger, Hazard, hazards, hazards_of_each
+from controlplane.core.order import in_order
+from controlplane.core.profiles import PROFILES, RELEASES, Profile
+from tests.laws.entries import logs, profiles
+
+EVERY = [Profile.of(release) for release in RELEASES]
+THROWN = {Kind.POISON: Danger.STOPS_WORKER, Kind.LOSES_BATCH: Danger.LOSES_BATCH}
+
+
+@given(logs(), st.booleans())
+def test_asked_together_or_one_by_one(entries: list[Entry], exactly_once: bool) -> None:
+    """Each release has the hazards that it has when it is asked alone."""
+    together = hazards_of_each(entries, PROFILES, exactly_once=exactly_once)
+    alone = [(one, hazards(entries, one, exactly_once=exactly_once)) for one in PROFILES]
+    assert together == alone
+
+
+@given(logs(), profiles, st.booleans())
+def test_what_throws_is_a_hazard(
+    entries: list[Entry], profile: Profile, exactly_once: bool
+) -> None:
+    """Every record that the fold of the whole log chokes on, and no other."""
+    fold = Fold(profile, exactly_once=exactly_once)
+    fates = [(entry, fold.apply(entry).kind) for entry in in_order(entries)]
+    thrown = {(THROWN[kind], entry.position) for entry, kind in fates if kind in THROWN}
+    found = hazards(entries, profile, exactly_once=exactly_once)
+    assert {(one.danger, one.position) for one in found if throws(one)} == thrown
+
+
+def throws(hazard: Hazard) -> bool:
+    """Whether it is about one record that throws."""
+    return hazard.danger in THROWN.values() and "more than one partition" not in hazard.reason
+
+
+def asked(key: bytes) -> int:
+    """How many releases are asked before all have said what they read in an offset's key."""
+    seen: list[Profile] = []
+
+    def ask(profile: Profile) -> object:
+        seen.append(profile)
+        return decode_partition(key, profile)
+
+    answers = list(of_each(EVERY, ask))
+    assert answers == [decode_partition(key, profile) for profile in EVERY]
+    return len(seen)
+
+
+def test_what_all_read_alike_is_asked_a_few_times() -> None:
+    """A plain key is read in the ways of four parsers; an odd one in as many as there are."""
+    assert asked(b'["c",{"file":"a","line":1}]') == 4
+    assert asked(b'["c",{"file":01}]') > 4
+
+
+def test_a_behaviour_counts_however_late_it_is_looked_at() -> None:
+    """What is looked at twice, or only by some, tells releases apart all the same."""
+
+    def ask(profile: Profile) -> tuple[bool, ...]:
+        if profile.statuses and profile.statuses:
+            return profile.status_topics, profile.status_version
+        return (profile.target_states,)
+
+    assert list(of_each(EVERY, ask)) == [ask(profile) for profile in EVERY]
