@@ -8,14 +8,14 @@ own.
 """
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 from uuid import uuid4
 
 import msgspec
 
-from controlplane.controller import Alone, Controller, Limits, Outside, World
+from controlplane.controller import Alone, Controller, Limits, Outside, Stepped, World
 from controlplane.core.commands import AnyCommand, Asked
 from controlplane.core.context import Context, Worker
 from controlplane.core.diff import Change, diff
@@ -66,6 +66,8 @@ class Surroundings(NamedTuple):
     notices: Logger | None = None
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     new_id: Callable[[], str] = lambda: str(uuid4())
+    stepped: Stepped | None = None
+    """Called behind every step of every plan; what it raises ends the command there."""
 
 
 class ControlPlane:
@@ -110,7 +112,12 @@ class ControlPlane:
                     notices=around.notices,
                 )
             )
-            world = World(around.now_ms, around.outside, around.notices or logger(quiet=True))
+            world = World(
+                around.now_ms,
+                around.outside,
+                around.notices or logger(quiet=True),
+                around.stepped,
+            )
             context = Context(profile=profile, worker=settings.worker, plugins=around.plugins)
             controller = await Controller.start(log, follower, context, world, settings.limits)
             try:
@@ -159,7 +166,7 @@ class ControlPlane:
             raise Refusal(ended)
         return ended
 
-    async def watch(self) -> AsyncIterator[Change]:
+    async def watch(self) -> AsyncGenerator[Change, None]:
         """Every change of what is known from now on, whoever wrote it, with its record."""
         seen, before = self._follower.moves, self.state
         while True:

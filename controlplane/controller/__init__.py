@@ -3,6 +3,7 @@
 from controlplane.controller.controller import Controller, TimedOut, World
 from controlplane.controller.limits import Limits
 from controlplane.controller.outside import Alone, Outside, OutsideFailed
+from controlplane.controller.performing import Stepped
 from controlplane.controller.turns import TooMany
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "Limits",
     "Outside",
     "OutsideFailed",
+    "Stepped",
     "TimedOut",
     "TooMany",
     "World",

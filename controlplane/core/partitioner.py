@@ -12,7 +12,7 @@ _WORD = 4
 
 def partition_of(key: bytes, partitions: int) -> int:
     """The partition of a key, of so many (Kafka: `BuiltInPartitioner#partitionForKey`)."""
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
+    return (murmur2(key) & 0x7FFFFFFF) % partitions if partitions > 1 else 0
 
 
 def murmur2(key: bytes) -> int:

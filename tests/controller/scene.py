@@ -1,0 +1,82 @@
+"""A control plane on a log of its own, with a clock that stands still and ids that count."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from controlplane.controller import Stepped
+from controlplane.core.commands import Asked, CreateConnector
+from controlplane.core.entry import Entry
+from controlplane.core.order import entries_of, in_order
+from controlplane.core.plan import Step
+from controlplane.logs.log import Log, ReadableLog, Record
+from controlplane.plane import ControlPlane, Settings, Surroundings
+
+NOW_MS = 1_700_000_000_000
+CONFIG, OFFSETS, STATUS, COMMANDS = (
+    f"connect-{name}" for name in ("configs", "offsets", "status", "commands")
+)
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+def crash_after(step: str) -> Stepped:
+    """A `stepped` that crashes behind a step of this name."""
+
+    async def stepped(_asked: Asked, done: Step) -> None:
+        if done.name == step:
+            raise Crash(step)
+
+    return stepped
+
+
+def around(**given: Any) -> Surroundings:
+    """Surroundings in which nothing varies."""
+    numbers = count(1)
+    usual = Surroundings(now_ms=lambda: NOW_MS, new_id=lambda: f"command-{next(numbers)}")
+    return usual._replace(**given)
+
+
+@asynccontextmanager
+async def plane_on(
+    log: Log | str, settings: Settings | None = None, **given: Any
+) -> AsyncIterator[ControlPlane]:
+    """A control plane on this log."""
+    async with ControlPlane.open(log, settings or Settings(), around(**given)) as plane:
+        yield plane
+
+
+async def written(log: ReadableLog, *topics: str) -> list[tuple[str, str | None]]:
+    """Keys and values of what lies in these topics."""
+    return [(_text(one.key) or "", _text(one.value)) for one in await entries(log, topics)]
+
+
+async def entries(log: ReadableLog, topics: Iterable[str]) -> list[Entry]:
+    """The entries of these topics, in the one order."""
+    return in_order(entries_of([batch async for batch in log.read(list(topics))]))
+
+
+def _text(octets: bytes | None) -> str | None:
+    return None if octets is None else octets.decode()
+
+
+def connector(name: str, **config: str) -> CreateConnector:
+    """A command that makes a connector."""
+    properties = {key.replace("_", "."): value for key, value in config.items()}
+    return CreateConnector(name, {"connector.class": "lab.Source", **properties})
+
+
+def raw(topic: str, key: str, value: str | None, partition: int = 0) -> Record:
+    """What a foreign hand writes."""
+    return Record(topic, partition, NOW_MS, key.encode(), None if value is None else value.encode())
+
+
+def configured(name: str) -> Record:
+    """A connector config from a foreign hand."""
+    properties = {"properties": {"connector.class": "lab.Source", "name": name}}
+    return raw(CONFIG, f"connector-{name}", msgspec.json.encode(properties).decode())

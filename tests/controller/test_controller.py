@@ -1,0 +1,333 @@
+"""The single writer: order, answers, idempotency, cancellation, and what it does in trouble."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from controlplane.controller import Limits, TimedOut, TooMany
+from controlplane.core import views
+from controlplane.core.commands import (
+    AnyCommand,
+    Asked,
+    PauseConnector,
+    ResumeConnector,
+    StopConnector,
+)
+from controlplane.core.plan import Plan, Reason, Rejected, Step
+from controlplane.core.records import Target
+from controlplane.logs.log import Fenced, LogUnavailable
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.sqlite import SqliteLog, SqliteSettings
+from controlplane.plane import ControlPlane, Refusal, Settings
+from tests.controller.scene import (
+    COMMANDS,
+    CONFIG,
+    NOW_MS,
+    Crash,
+    configured,
+    crash_after,
+    entries,
+    plane_on,
+    written,
+)
+
+STOP = StopConnector("orders")
+STOPPED = [
+    ("commit-orders", '{"tasks":0}'),
+    ("target-state-orders", '{"state":"PAUSED","state.v2":"STOPPED"}'),
+]
+
+
+async def known(plane: ControlPlane, *names: str) -> None:
+    """Wait until the plane knows these connectors, which a foreign hand has written."""
+    changes = plane.watch()
+    async with asyncio.timeout(10):
+        if set(names) - set(views.connectors(plane.state)):
+            await anext(changes)
+    await changes.aclose()
+    assert set(names) <= set(views.connectors(plane.state))
+
+
+@pytest.fixture
+async def log() -> MemoryLog:
+    """A log in which `orders` and `users` are configured."""
+    made = MemoryLog()
+    for topic, partitions in ((CONFIG, 1), ("connect-offsets", 5), ("connect-status", 5)):
+        await made.create_topic(topic, partitions)
+    await made.append([configured("orders"), configured("users")])
+    return made
+
+
+async def test_answered_when_read_back(log: MemoryLog) -> None:
+    """When a command has been answered, the state has all that it wrote."""
+    async with plane_on(log) as plane:
+        await plane.execute(STOP)
+        assert views.target(plane.state, "orders") is Target.STOPPED
+        assert (await written(log, CONFIG))[2:] == STOPPED
+
+
+async def test_records_say_who_and_why(log: MemoryLog) -> None:
+    """Our records in Connect's topics carry the command's id and its principal as headers."""
+    async with plane_on(log) as plane:
+        await plane.execute(STOP, principal="ada", key="the-key")
+    ours = (await entries(log, [CONFIG]))[2:]
+    headers = (("controlplane-command-id", b"the-key"), ("controlplane-principal", b"ada"))
+    assert {(one.headers, one.timestamp) for one in ours} == {(headers, NOW_MS)}
+
+
+async def test_command_topic(log: MemoryLog) -> None:
+    """It says that the command was accepted before the first record, finished with the last."""
+    async with plane_on(log) as plane:
+        await plane.execute(STOP, principal="ada")
+        trace = plane.state.commands["command-1"]
+        assert trace.accepted is not None
+        assert trace.finished is not None
+        assert trace.accepted.principal == "ada"
+        assert trace.accepted.command == {"command": "stop", "connector": "orders"}
+        assert trace.accepted.plan is not None
+        assert trace.finished.outcome["ended"] == "done"
+
+
+async def test_refused(log: MemoryLog) -> None:
+    """A refused command writes nothing into Connect's topics; the command topic keeps it."""
+    async with plane_on(log) as plane:
+        before = await written(log, CONFIG)
+        with pytest.raises(Refusal, match="Unknown connector nobody") as caught:
+            await plane.execute(StopConnector("nobody"))
+        assert caught.value.rejected.reason is Reason.NO_SUCH_CONNECTOR
+        assert await written(log, CONFIG) == before
+        refused = plane.state.commands["command-1"].refused
+        assert refused is not None
+        assert refused.reason == "Unknown connector nobody"
+
+
+async def test_refusals_are_bounded(log: MemoryLog) -> None:
+    """A flood of refused commands does not fill the command topic."""
+    settings = Settings(limits=Limits(refusals_per_minute=3))
+    async with plane_on(log, settings) as plane:
+        for _ in range(10):
+            with pytest.raises(Refusal):
+                await plane.execute(StopConnector("nobody"))
+        assert len(await written(log, COMMANDS)) == 3
+
+
+async def test_dry_run(log: MemoryLog) -> None:
+    """A plan says what would be written, and writes nothing."""
+    async with plane_on(log) as plane:
+        before = await written(log, CONFIG, COMMANDS)
+        plan = await plane.plan(STOP)
+        assert isinstance(plan, Plan)
+        assert [step.name for step in plan.steps] == ["tasks", "state"]
+        assert isinstance(await plane.plan(StopConnector("nobody")), Rejected)
+        assert await written(log, CONFIG, COMMANDS) == before
+
+
+async def test_same_key_same_outcome(log: MemoryLog) -> None:
+    """An idempotency key is performed once, also by a later process, also at the same time."""
+    async with plane_on(log) as plane:
+        await asyncio.gather(*(plane.execute(STOP, key="k") for _ in range(5)))
+        await plane.execute(STOP, key="k")
+    async with plane_on(log) as plane:
+        await plane.execute(STOP, key="k")
+    assert (await written(log, CONFIG))[2:] == STOPPED
+
+
+async def test_key_of_another_command(log: MemoryLog) -> None:
+    """A key stands for one command; another one under it is refused."""
+    async with plane_on(log) as plane:
+        await plane.execute(STOP, key="k")
+        with pytest.raises(Refusal, match="belongs to another command"):
+            await plane.execute(StopConnector("users"), key="k")
+
+
+async def test_refused_key_can_be_used_again(log: MemoryLog) -> None:
+    """What was refused was not performed: once it is possible, the same key performs it."""
+    async with plane_on(log) as plane:
+        with pytest.raises(Refusal):
+            await plane.execute(StopConnector("late"), key="k")
+        await log.append([configured("late")])
+        await known(plane, "late")
+        await plane.execute(StopConnector("late"), key="k")
+
+
+async def test_order_of_one_connector(log: MemoryLog) -> None:
+    """Commands of one connector are run in the order in which they were asked."""
+    async with plane_on(log) as plane:
+        wanted: list[AnyCommand] = [PauseConnector("orders"), ResumeConnector("orders"), STOP] * 5
+        await asyncio.gather(*(plane.execute(command) for command in wanted))
+    states = [value for key, value in await written(log, CONFIG) if key == "target-state-orders"]
+    assert [str(state)[10:16] for state in states] == ["PAUSED", "STARTE", "PAUSED"] * 5
+
+
+class Held:
+    """A `stepped` that holds commands of `orders` behind their first step."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def __call__(self, asked: Asked, _step: Step) -> None:
+        if getattr(asked.command, "connector", "") == "orders":
+            self.reached.set()
+            await self.go_on.wait()
+
+
+async def test_connectors_do_not_wait_for_each_other(log: MemoryLog) -> None:
+    """While a command of `orders` is held up, one of `users` is done."""
+    held = Held()
+    async with plane_on(log, stepped=held) as plane:
+        slow = asyncio.create_task(plane.execute(STOP))
+        await held.reached.wait()
+        await plane.execute(StopConnector("users"))
+        assert not slow.done()
+        held.go_on.set()
+        await slow
+
+
+async def test_caller_goes_away_in_the_middle(log: MemoryLog) -> None:
+    """What has begun is run to its end, though nobody waits for it any more."""
+    held = Held()
+    async with plane_on(log, stepped=held) as plane:
+        caller = asyncio.create_task(plane.execute(STOP))
+        await held.reached.wait()
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        held.go_on.set()
+    assert (await written(log, CONFIG))[2:] == STOPPED
+
+
+async def test_caller_goes_away_before_the_turn(log: MemoryLog) -> None:
+    """What has not begun never does."""
+    held = Held()
+    async with plane_on(log, stepped=held) as plane:
+        first = asyncio.create_task(plane.execute(STOP))
+        await held.reached.wait()
+        second = asyncio.create_task(plane.execute(ResumeConnector("orders")))
+        await asyncio.sleep(0)
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        held.go_on.set()
+        await first
+    assert (await written(log, CONFIG))[2:] == STOPPED
+
+
+async def test_asker_is_not_kept_for_ever(log: MemoryLog) -> None:
+    """After the time-out the asker is told; the command goes on."""
+    held = Held()
+    async with plane_on(log, Settings(limits=Limits(request_timeout_ms=5)), stepped=held) as plane:
+        with pytest.raises(TimedOut, match=r"^Request timed out\."):
+            await plane.execute(STOP)
+        held.go_on.set()
+    assert (await written(log, CONFIG))[2:] == STOPPED
+
+
+async def test_too_many(log: MemoryLog) -> None:
+    """Beyond the bound nobody waits: he is told at once."""
+    held = Held()
+    async with plane_on(log, Settings(limits=Limits(commands_waiting=2)), stepped=held) as plane:
+        waiting = [asyncio.create_task(plane.execute(STOP)) for _ in range(2)]
+        await held.reached.wait()
+        with pytest.raises(TooMany, match="try again later"):
+            await plane.execute(StopConnector("users"))
+        held.go_on.set()
+        await asyncio.gather(*waiting)
+
+
+async def test_two_planes_in_one_process(log: MemoryLog) -> None:
+    """There is no global state: each has its own log, and they do not meet."""
+    other = MemoryLog()
+    async with plane_on(log) as one, plane_on(other) as two:
+        await one.execute(STOP)
+        assert views.connectors(two.state) == []
+
+
+async def test_second_writer_fences_the_first(log: MemoryLog) -> None:
+    """Whoever opens the log last is the writer; the other is told, and writes nothing."""
+    async with plane_on(log) as first, plane_on(log) as second:
+        with pytest.raises(Fenced):
+            await first.execute(STOP)
+        await second.execute(STOP)
+    assert (await written(log, CONFIG))[2:] == STOPPED
+
+
+@pytest.mark.parametrize("step", ["tasks", "state"])
+async def test_crash_behind_a_step(log: MemoryLog, step: str) -> None:
+    """A half-done stop ends STOPPED when the next one takes over."""
+    async with plane_on(log, stepped=crash_after(step)) as plane:
+        with pytest.raises(Crash):
+            await plane.execute(STOP, key="k")
+    async with plane_on(log) as plane:
+        assert views.target(plane.state, "orders") is Target.STOPPED
+        assert not plane.state.commands["k"].unfinished
+        await plane.execute(STOP, key="k")  # answered from what is known
+    keys = [key for key, _ in await written(log, CONFIG)][2:]
+    assert (keys[0], keys[-1]) == ("commit-orders", "target-state-orders")
+
+
+async def test_watch(log: MemoryLog) -> None:
+    """Changes come as they happen, with the record that causes each."""
+    async with plane_on(log) as plane:
+        changes = plane.watch()
+        coming = asyncio.ensure_future(anext(changes))
+        await asyncio.sleep(0)
+        await plane.execute(PauseConnector("orders"))
+        change = await coming
+        assert (change.connector, change.before, change.after) == (
+            "orders",
+            "STARTED",
+            "PAUSED",
+        )
+        await changes.aclose()
+
+
+async def test_log_is_away_in_the_middle(tmp_path: Path) -> None:
+    """Somebody else locks the file between two steps: the step is tried again until it is done."""
+    path = tmp_path / "state.db"
+    log = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=20))
+    blocker = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+
+    async def stepped(_asked: Asked, step: Step) -> None:
+        if step.name == "tasks":
+            blocker.execute("BEGIN IMMEDIATE")
+            asyncio.get_running_loop().call_later(0.1, blocker.execute, "ROLLBACK")
+
+    with closing(blocker):
+        async with plane_on(log, stepped=stepped) as plane:
+            await log.append([configured("orders")])
+            await known(plane, "orders")
+            await plane.execute(STOP)
+        assert (await written(log, CONFIG))[1:] == STOPPED
+        await log.close()
+
+
+async def test_log_is_away_for_too_long(tmp_path: Path) -> None:
+    """Nothing is acknowledged; once the log is back, the next command ends what was half-done."""
+    path = tmp_path / "state.db"
+    log = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=10))
+    blocker = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    armed = True
+
+    async def stepped(_asked: Asked, step: Step) -> None:
+        nonlocal armed
+        if armed and step.name == "tasks":
+            armed = False
+            blocker.execute("BEGIN IMMEDIATE")
+
+    limits = Limits(write_patience_ms=50, retry_first_ms=5)
+    with closing(blocker):
+        async with plane_on(log, Settings(limits=limits), stepped=stepped) as plane:
+            await log.append([configured("orders")])
+            await known(plane, "orders")
+            with pytest.raises(LogUnavailable):
+                await plane.execute(STOP, key="k")
+            blocker.execute("ROLLBACK")
+            await plane.execute(PauseConnector("orders"))
+            assert plane.state.commands["k"].finished is not None
+        keys = [key for key, _ in await written(log, CONFIG)]
+        assert keys[-2:] == ["target-state-orders"] * 2
+        await log.close()
