@@ -87,33 +87,14 @@ class Step(msgspec.Struct, frozen=True):
 # --- how it ends --------------------------------------------------------------------------------
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What the asker is told when all steps are done."""
-
-    created: bool = False
-    """The connector was not there before."""
-    message: str | None = None
-    facts: Mapping[str, Any] = {}
-    """What else the answer shows, e.g. `initial_offsets_response`."""
-
-
-class Plan(msgspec.Struct, frozen=True):
-    """Steps in order. `commit_point` names the step with which the command has happened.
-
-    A plan without steps is done at once.
-    """
-
-    steps: tuple[Step, ...]
-    outcome: Outcome = Outcome()
-    commit_point: str | None = None
-
-
 class Reason(Enum):
     """Why a command is refused. What that means on the wire is told in `rest.errors`."""
 
     NO_SUCH_CONNECTOR = "no such connector"
     NO_SUCH_TASK = "no such task"
     NO_SUCH_LOGGER_LEVEL = "no such logger level"
+    NO_STATUS = "no status"
+    """Nothing is reported of the connector yet, and the answer would have to tell it."""
     ALREADY_EXISTS = "already exists"
     INVALID = "invalid"
     """The request cannot be fulfilled as it is: a config with errors, offsets that are none."""
@@ -132,6 +113,29 @@ class Rejected(msgspec.Struct, frozen=True):
 
     reason: Reason
     text: str | None
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What the asker is told when all steps are done."""
+
+    created: bool = False
+    """The connector was not there before."""
+    message: str | None = None
+    facts: Mapping[str, Any] = {}
+    """What else the answer shows, e.g. `initial_offsets_response`."""
+    refusal: Rejected | None = None
+    """What the asker is told instead, where a release writes first and refuses then."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Steps in order. `commit_point` names the step with which the command has happened.
+
+    A plan without steps is done at once.
+    """
+
+    steps: tuple[Step, ...]
+    outcome: Outcome = Outcome()
+    commit_point: str | None = None
 
 
 # --- what must be asked first -------------------------------------------------------------------

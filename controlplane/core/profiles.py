@@ -154,9 +154,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     writes_log_key: bool
     """Altered and removed offsets re-use the key bytes of the log."""
     writes_tasks_when_reconfigured: bool
-    """Tasks are committed again after each change of the connector config."""
+    """The tasks of a connector that does not run are committed again with each new config."""
     writes_atomically: bool
     """Records that belong together are one transaction, with exactly-once support or without."""
+    inherits_target_state: bool
+    """A target state that outlived its connector is taken over by the next of that name."""
 
     # --- commands ---------------------------------------------------------------------------
     stops: bool
@@ -169,6 +171,18 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """A connector can be created with its first offsets."""
     patches_configs: bool
     """Some keys of a config can be changed."""
+    patch_may_rename: bool
+    """A patch may give a connector's config another `name` than the connector has."""
+    restarts: bool
+    """Connectors and tasks can be restarted."""
+    restarts_concurrently: bool
+    """A restart is accepted while the same instance is being restarted."""
+    restart_writes_first: bool
+    """A restart request of a connector without status is written, and refused then."""
+    restart_knows_old_tasks: bool
+    """Restarting a task beyond the committed count is a conflict: known, though nobody runs it."""
+    logger_levels_trimmed: bool
+    """White space around a logger level is ignored, and the worker fails at an empty one."""
 
     def __repr__(self) -> str:
         return f"Profile.of({self.release!r})"
@@ -279,11 +293,18 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("writes_log_key", "ours", (), kip=True),
     Behaviour("writes_tasks_when_reconfigured", "KAFKA-17719", (), kip=True),
     Behaviour("writes_atomically", "ours", (), kip=True),
+    Behaviour("inherits_target_state", "KafkaConfigBackingStore", _from("0.10.0.0"), kip=False),
     Behaviour("stops", "KIP-875", _from("3.5.0")),
     Behaviour("alters_offsets", "KIP-875", _from("3.6.0")),
     Behaviour("creates_in_state", "KIP-980", _from("3.7.0")),
     Behaviour("creates_with_offsets", "KIP-995", (), kip=True),
     Behaviour("patches_configs", "KIP-477", _from("3.8.0")),
+    Behaviour("patch_may_rename", "ConnectorsResource", _from("3.8.0"), kip=False),
+    Behaviour("restarts", "KIP-52", _from("0.10.0.0")),
+    Behaviour("restarts_concurrently", "DistributedHerder", _from("0.10.0.0"), kip=False),
+    Behaviour("restart_writes_first", "KIP-745", _from("3.0.0"), kip=False),
+    Behaviour("restart_knows_old_tasks", "DistributedHerder", _from("0.10.0.0"), kip=False),
+    Behaviour("logger_levels_trimmed", "KAFKA-9366", _from("4.0.0"), kip=False),
 )
 
 _LINES = (

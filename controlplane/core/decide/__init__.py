@@ -10,7 +10,7 @@ from typing import Any
 
 from controlplane.core import commands
 from controlplane.core.context import Context
-from controlplane.core.decide import lifecycle
+from controlplane.core.decide import connectors, lifecycle, restarts, tasks, topics
 from controlplane.core.plan import Plan, Question, Rejected
 from controlplane.core.state import ClusterState
 
@@ -18,9 +18,19 @@ Decision = Plan | Question | Rejected
 _Decide = Callable[[ClusterState, Any, Context], Decision]
 
 _TABLE: Mapping[type, _Decide] = {
+    commands.CreateConnector: connectors.create,
+    commands.PutConfig: connectors.put,
+    commands.PatchConfig: connectors.patch,
+    commands.DeleteConnector: connectors.delete,
     commands.PauseConnector: lifecycle.pause,
     commands.ResumeConnector: lifecycle.resume,
     commands.StopConnector: lifecycle.stop,
+    commands.RestartConnector: restarts.restart,
+    commands.RestartTask: restarts.restart_task,
+    commands.ResetTopics: topics.reset,
+    commands.SetLoggerLevel: topics.set_level,
+    commands.PublishTasks: tasks.publish,
+    commands.FenceTasks: tasks.fence,
 }
 
 

@@ -1,11 +1,11 @@
 """Records of Connect's topics as drafts, and the steps that a profile's writer makes of them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 
-from controlplane.core.codec import encode_config
+from controlplane.core.codec import encode_config, encode_status
 from controlplane.core.context import Context
 from controlplane.core.plan import Draft, Step
-from controlplane.core.records import ConfigRecord
+from controlplane.core.records import ConfigRecord, StatusRecord
 from controlplane.core.state import ClusterState
 
 
@@ -13,6 +13,12 @@ def config_draft(state: ClusterState, record: ConfigRecord, context: Context) ->
     """A record of the config topic, to the byte as a worker of this profile writes it."""
     key, value = encode_config(record, context.profile)
     return Draft(state.topics.config, key, value)
+
+
+def status_draft(state: ClusterState, record: StatusRecord, context: Context) -> Draft:
+    """A record of the status topic, likewise."""
+    key, value = encode_status(record, context.profile)
+    return Draft(state.topics.status, key, value)
 
 
 def config_step(
@@ -24,16 +30,18 @@ def config_step(
 
 
 def privileged(
-    state: ClusterState, named: Iterable[tuple[str, ConfigRecord]], context: Context
-) -> Iterator[Step]:
-    """Records that only a leader writes (`KafkaConfigBackingStore#sendPrivileged`).
+    state: ClusterState, records: Mapping[str, ConfigRecord], commit_point: str, context: Context
+) -> tuple[Step, ...]:
+    """Records that only a leader writes, under the names of their steps (KIP-618).
 
-    With exactly-once support, and always under our own profile, they are one transaction, named
-    after the last of them; without it each is a send of its own, and a crash may part them.
+    With exactly-once support, and always under our own profile, they are one transaction, and one
+    step with the name of the commit point. Without it each is a send of its own, and a crash may
+    part them; they are read back together. Kafka: `KafkaConfigBackingStore#sendPrivileged`.
     """
-    named = list(named)
+    if not records:
+        return ()
     if context.profile.writes_atomically or state.exactly_once:
-        yield config_step(state, named[-1][0], [record for _, record in named], context)
-        return
-    for name, record in named:
-        yield config_step(state, name, [record], context)
+        return (config_step(state, commit_point, records.values(), context),)
+    *first, last = records.items()
+    sends = (Step(name, (config_draft(state, record, context),)) for name, record in first)
+    return (*sends, config_step(state, last[0], [last[1]], context))

@@ -1,0 +1,56 @@
+"""What concerns no connector's life: active topics (KIP-558), logger levels (KIP-976)."""
+
+from controlplane.core.commands import ResetTopics, SetLoggerLevel
+from controlplane.core.context import Context
+from controlplane.core.decide.drafting import config_step, status_draft
+from controlplane.core.plan import Draft, Plan, Reason, Rejected, Step
+from controlplane.core.records import ActiveTopic, LoggerLevel
+from controlplane.core.state import ClusterState
+
+LEVELS = frozenset({"OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL"})
+"""The levels of Log4j, in capitals."""
+
+
+def reset(state: ClusterState, command: ResetTopics, context: Context) -> Plan | Rejected:
+    """A tombstone for each topic. A connector that does not exist is as good as one without any."""
+    profile, worker = context.profile, context.worker
+    if not profile.status_topics:
+        return Rejected(Reason.NOT_OFFERED, None)
+    if not worker.topic_tracking_enable:
+        return Rejected(Reason.FORBIDDEN, "Topic tracking is disabled.")
+    if not worker.topic_tracking_allow_reset:
+        return Rejected(Reason.FORBIDDEN, "Topic tracking reset is disabled.")
+    drafts = _tombstones(state, command.connector, context)
+    if not drafts:
+        return Plan(())
+    if profile.writes_atomically:
+        barrier = (state.topics.status,)
+        return Plan((Step("topics", drafts, barrier=barrier),), commit_point="topics")
+    steps = tuple(Step(f"topic-{number}", (draft,)) for number, draft in enumerate(drafts))
+    return Plan(steps, commit_point=steps[-1].name)
+
+
+def _tombstones(state: ClusterState, name: str, context: Context) -> tuple[Draft, ...]:
+    """One per topic. Releases make the key of what the value says, which need not be the key."""
+    known = sorted(state.status.active_topics.get(name, {}).items())
+    gone = [
+        ActiveTopic(name, topic, None)
+        if context.profile.writes_log_key
+        else ActiveTopic(use.connector, use.topic, None)
+        for topic, use in known
+    ]
+    return tuple(status_draft(state, record, context) for record in gone)
+
+
+def set_level(state: ClusterState, command: SetLoggerLevel, context: Context) -> Plan | Rejected:
+    """A record for all workers, with the level as it was asked for."""
+    profile, level = context.profile, command.level
+    if not profile.logger_levels:
+        return Rejected(Reason.NOT_OFFERED, None)
+    if profile.logger_levels_trimmed and not level:
+        return Rejected(Reason.FAILED, "Illegal null or empty Level name.")
+    known = level.strip() if profile.logger_levels_trimmed else level
+    if known.upper() not in LEVELS:
+        return Rejected(Reason.NO_SUCH_LOGGER_LEVEL, f"invalid log level '{level}'.")
+    record = LoggerLevel(command.namespace, level)
+    return Plan((config_step(state, "level", [record], context),), commit_point="level")
