@@ -23,12 +23,11 @@ from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile
 from controlplane.core.state import ClusterState, Topics
-from controlplane.follower import Follower
+from controlplane.follower import Follower, Notices
 from controlplane.follower import Limits as FollowerLimits
 from controlplane.logs.log import Log, LogNotUsable
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import is_cluster, path_of
-from controlplane.observe import Logger, logger
 
 
 class Partitions(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +62,7 @@ class Surroundings(NamedTuple):
 
     plugins: Plugins = Plugins()
     outside: Outside = Alone()
-    notices: Logger | None = None
+    notices: Notices | None = None
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     new_id: Callable[[], str] = lambda: str(uuid4())
     stepped: Stepped | None = None
@@ -115,7 +114,7 @@ class ControlPlane:
             world = World(
                 around.now_ms,
                 around.outside,
-                around.notices or logger(quiet=True),
+                around.notices or _quiet(),
                 around.stepped,
             )
             context = Context(profile=profile, worker=settings.worker, plugins=around.plugins)
@@ -175,6 +174,13 @@ class ControlPlane:
             for change in diff(before, now):
                 yield change
             before = now
+
+
+def _quiet() -> Notices:
+    """Tells what went wrong, on standard error, as it is usual for a library."""
+    from controlplane.observe import logger  # noqa: PLC0415 - slow to import, seldom needed
+
+    return logger(quiet=True)
 
 
 async def _opened(where: str | Log, stack: AsyncExitStack) -> Log:

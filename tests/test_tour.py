@@ -1,19 +1,28 @@
-"""The tour in the package's docstring is true."""
+"""The tours in the package's docstring are true."""
 
 import contextlib
 import io
 from textwrap import dedent
 
+import pytest
+
 import controlplane
 
 
-def test_the_tour_runs() -> None:
+@pytest.mark.parametrize(
+    ("title", "prints"),
+    [
+        ("A tour of what is read::", ["3.4 Target.PAUSED", "3.9 Target.STOPPED"]),
+        ("And of what is written::", ["Target.STOPPED"]),
+    ],
+)
+def test_the_tours_run(title: str, prints: list[str]) -> None:
     """What the docstring shows runs as it stands, and prints what it says."""
-    _, _, code = (controlplane.__doc__ or "").partition("A tour::")
+    _, _, code = (controlplane.__doc__ or "").partition(title)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(dedent(code), {})
-    assert printed.getvalue().splitlines() == ["3.4 Target.PAUSED", "3.9 Target.STOPPED"]
+        exec(dedent(code.partition("\nAnd of")[0]), {})
+    assert printed.getvalue().splitlines() == prints
 
 
 def test_public_names_are_there() -> None:

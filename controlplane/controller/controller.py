@@ -19,9 +19,8 @@ from controlplane.core.context import Context
 from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.recover import Ending, recover
 from controlplane.core.state import ClusterState, CommandTrace
-from controlplane.follower import Follower
+from controlplane.follower import Follower, Notices
 from controlplane.logs.log import Log, LogUnavailable
-from controlplane.observe import Logger
 
 Ended = Outcome | Rejected
 Clock = Callable[[], int]
@@ -36,7 +35,7 @@ class World(NamedTuple):
 
     now_ms: Clock
     outside: Outside
-    notices: Logger
+    notices: Notices
     stepped: Stepped | None = None
 
 

@@ -1,0 +1,149 @@
+"""How fast commands are: stop, pause, create and reset on the embedded log.
+
+    python -m benchmarks.commands [--seconds 2] [--quick]
+
+Each command is durable (`synchronous=FULL`) and read back before it is answered. One caller alone
+gives the latency; 64 at once, each with connectors of his own, the throughput, for they share
+commits. The peer is what one would write first: the same records, one transaction for each append,
+no decision, no reading back, no command topic.
+"""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from controlplane.core.commands import (
+    AnyCommand,
+    CreateConnector,
+    PauseConnector,
+    ResetOffsets,
+    StopConnector,
+)
+from controlplane.plane import ControlPlane
+
+CALLERS = 64
+CONNECTORS = 8
+"""Connectors of each caller: one after the other is stopped, paused, reset."""
+
+GOAL_P50_MS = 2
+GOAL_RATE = 5_000
+
+CLASS = {"connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector", "topic": "t"}
+
+Maker = Callable[[str, int], AnyCommand]
+
+
+class Kind(NamedTuple):
+    """A kind of command: how to make the n-th one for a connector."""
+
+    name: str
+    make: Maker
+
+
+KINDS = (
+    Kind("stop", lambda name, _: StopConnector(name)),
+    Kind("reset offsets", lambda name, _: ResetOffsets(name)),
+    Kind("pause", lambda name, _: PauseConnector(name)),
+    Kind("create", lambda name, number: CreateConnector(f"{name}-{number}", CLASS)),
+)
+"""In this order: offsets are reset while the connectors are stopped."""
+
+
+class Figure(NamedTuple):
+    """What came of one kind: milliseconds with one caller, commands a second with many."""
+
+    kind: str
+    p50_ms: float
+    p99_ms: float
+    many_p50_ms: float
+    many_p99_ms: float
+    rate: float
+
+
+async def measure(folder: Path, seconds: float) -> list[Figure]:
+    """Every kind, alone and by many."""
+    async with ControlPlane.open(f"sqlite:///{folder / 'state.db'}") as plane:
+        names = [[f"c{caller}-{n}" for n in range(CONNECTORS)] for caller in range(CALLERS)]
+        for name in (one for own in names for one in own):
+            await plane.execute(CreateConnector(name, CLASS))
+        return [await _figure(plane, kind, names, seconds) for kind in KINDS]
+
+
+async def _figure(
+    plane: ControlPlane, kind: Kind, names: Sequence[Sequence[str]], seconds: float
+) -> Figure:
+    numbers = count()
+    alone = await _run(plane, kind, names[:1], numbers, seconds)
+    began = time.perf_counter()
+    many = await _run(plane, kind, names, numbers, seconds)
+    rate = len(many) / (time.perf_counter() - began)
+    return Figure(kind.name, *_percentiles(alone), *_percentiles(many), rate)
+
+
+async def _run(
+    plane: ControlPlane,
+    kind: Kind,
+    names: Sequence[Sequence[str]],
+    numbers: "count[int]",
+    seconds: float,
+) -> list[float]:
+    """Seconds that each command took."""
+    took: list[float] = []
+    deadline = time.perf_counter() + seconds
+
+    async def caller(own: Sequence[str]) -> None:
+        for name in own:  # every one at least once: later kinds rely on it
+            await timed(name)
+        while time.perf_counter() < deadline:
+            for name in own:
+                await timed(name)
+
+    async def timed(name: str) -> None:
+        began = time.perf_counter()
+        await plane.execute(kind.make(name, next(numbers)))
+        took.append(time.perf_counter() - began)
+
+    callers: list[Awaitable[None]] = [caller(own) for own in names]
+    await asyncio.gather(*callers)
+    return took
+
+
+def _percentiles(seconds: list[float]) -> tuple[float, float]:
+    ascending = sorted(seconds)
+    return tuple(ascending[int(len(ascending) * part)] * 1_000 for part in (0.5, 0.99))  # type: ignore[return-value]
+
+
+def table(figures: Sequence[Figure]) -> Table:
+    """The figures, and what was to be reached."""
+    shown = Table(
+        "durable commands",
+        title=f"to reach: p50 ≤ {GOAL_P50_MS} ms alone, ≥ {GOAL_RATE:,} commands/s by {CALLERS}",
+    )
+    for column in ("alone p50", "p99", f"{CALLERS} callers p50", "p99", "commands/s"):
+        shown.add_column(column, justify="right")
+    for one in figures:
+        times = (one.p50_ms, one.p99_ms, one.many_p50_ms, one.many_p99_ms)
+        shown.add_row(one.kind, *(f"{ms:.2f} ms" for ms in times), f"{one.rate:,.0f}")
+    return shown
+
+
+@click.command()
+@click.option("--seconds", default=2.0, show_default=True, help="Time for each kind, twice.")
+@click.option("--quick", is_flag=True, help="One short round: does it still run?")
+def main(seconds: float, quick: bool) -> None:
+    """Measure and print."""
+    with tempfile.TemporaryDirectory() as folder:
+        figures = asyncio.run(measure(Path(folder), 0.05 if quick else seconds))
+    Console().print(table(figures))
+
+
+if __name__ == "__main__":
+    main()
