@@ -1,4 +1,4 @@
-"""What people and machines are shown: tables, lines and JSON, safe against what logs hold.
+"""What people and machines are shown: lines and JSON, safe against what logs hold.
 
 Names in a log come from strangers: control characters, terminal sequences and the marks that turn
 text around are printed as escapes, and nothing is taken for markup.
@@ -9,13 +9,11 @@ import math
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from io import StringIO
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from controlplane.cli.failing import write
@@ -63,39 +61,13 @@ def count(number: int, what: str) -> str:
 
 def say(text: str = "", style: str = "") -> None:
     """Print a line, made safe; on a terminal it wraps between words."""
-    write(_rendered(Text(safe(text), style=style), soft_wrap=not _is_terminal()))
+    write(rendered(Text(safe(text), style=style), soft_wrap=not _is_terminal()))
 
 
 def note(text: str) -> None:
     """Print a remark to standard error: what is not the answer itself."""
     if sys.stderr is not None:
         sys.stderr.write(safe(text) + "\n")
-
-
-def table(
-    heads: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    styles: Mapping[int, str] | None = None,
-) -> None:
-    """Print aligned columns; `styles` by row number; heads that are all empty are left out.
-
-    Cells are made safe here.
-    """
-    styles = styles or {}
-    shown = Table(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        show_header=any(heads),
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        header_style="bold",
-    )
-    for head in heads:
-        shown.add_column(Text(head), overflow="fold")
-    for number, row in enumerate(rows):
-        shown.add_row(*(Text(short(cell)) for cell in row), style=styles.get(number, ""))
-    # Cells are padded to the width of their column; at the end of a line that is noise.
-    write("".join(line.rstrip() + "\n" for line in _rendered(shown).splitlines()))
 
 
 def print_json(value: Any) -> None:
@@ -174,13 +146,18 @@ def _is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def _rendered(what: Any, *, soft_wrap: bool = False) -> str:
+def columns() -> int:
+    """Characters in a line of the terminal, or of what stands for one."""
+    return shutil.get_terminal_size((WIDE_COLUMNS, 0)).columns
+
+
+def rendered(what: Any, *, soft_wrap: bool = False) -> str:
     """What standard output is to show, as text; with colours only on a terminal."""
     terminal = _is_terminal()
     console = Console(
         file=StringIO(),
         force_terminal=terminal,
-        width=shutil.get_terminal_size((WIDE_COLUMNS, 0)).columns,
+        width=columns(),
         no_color=not terminal,
         highlight=False,
         markup=False,

@@ -8,8 +8,9 @@ import msgspec
 from controlplane.cli.failing import Refused
 from controlplane.cli.inspect.facts import NONE, facts, names, report
 from controlplane.cli.inspect.overview import heading
-from controlplane.cli.printing import count, json_line, print_json, say, table
+from controlplane.cli.printing import count, json_line, print_json, say
 from controlplane.cli.sources import Source
+from controlplane.cli.tables import table
 from controlplane.core import views
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile

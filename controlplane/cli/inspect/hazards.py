@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from controlplane.cli import records
 from controlplane.cli.inspect.overview import heading, vector
 from controlplane.cli.inspect.owners import owner
-from controlplane.cli.printing import count, print_json, say, table
+from controlplane.cli.printing import count, print_json, say
 from controlplane.cli.sources import Source
+from controlplane.cli.tables import table
 from controlplane.core.entry import Entry, Position
 from controlplane.core.hazards import Danger, Hazard, hazards, hazards_of_each, worst_first
 from controlplane.core.profiles import KIP, NEWEST, RELEASES, Profile
@@ -98,7 +99,7 @@ def _print(source: Source, found: list[Met], by_place: Mapping[Position, Entry])
     if not any(one.releases for one in found):
         heads, rows = _without_releases(heads), list(map(_without_releases, rows))
     styles = {number: _STYLES.get(one.hazard.danger, "") for number, one in enumerate(found)}
-    table(heads, rows, styles)
+    table(heads, rows, styles, spare=("KEY",))
     say()
 
 

@@ -9,8 +9,9 @@ from controlplane.cli.failing import Refused
 from controlplane.cli.inspect.overview import heading
 from controlplane.cli.inspect.owners import owner
 from controlplane.cli.inspect.shown import change, item, shown
-from controlplane.cli.printing import count, print_json, say, table
+from controlplane.cli.printing import count, print_json, say
 from controlplane.cli.sources import Source
+from controlplane.cli.tables import table
 from controlplane.core.codec.config import decode_config
 from controlplane.core.codec.offsets import decode_offset, decode_partition, frozen
 from controlplane.core.diff import Aspect, diff
@@ -206,7 +207,7 @@ def _print(found: list[Event], topics: Topics) -> None:
         last = event.entry.position
         where = "" if again else records.place(event.entry.position, topics)
         rows.append((where, "" if again else time(event.entry), event.what, event.words))
-    table(("RECORD", "TIME (UTC)", "WHAT", "CHANGE"), rows)
+    table(("RECORD", "TIME (UTC)", "WHAT", "CHANGE"), rows, spare=("TIME (UTC)",))
 
 
 def _shortened(found: list[Event]) -> Iterator[Event]:

@@ -6,9 +6,10 @@ import msgspec
 
 from controlplane.cli.inspect.facts import Facts, all_facts
 from controlplane.cli.inspect.unreadable import Unreadable, unreadable
-from controlplane.cli.printing import count, print_json, say, table
+from controlplane.cli.printing import count, print_json, say
 from controlplane.cli.records import place
 from controlplane.cli.sources import Source
+from controlplane.cli.tables import table
 from controlplane.core.evolve import Fold
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile
@@ -18,6 +19,7 @@ UNREADABLE_SHOWN = 5
 """How many unreadable records are named in the table view; JSON has all that were kept."""
 
 _HEADS = ("CONNECTOR", "TYPE", "TARGET STATE", "TASKS", "STATUS", "TASK STATES", "REMARKS")
+_SPARE = ("CLASS", "TYPE", "TASKS")
 
 
 async def show(source: Source, profile: Profile, plugins: Plugins | None, output: str) -> None:
@@ -73,7 +75,7 @@ def _print_rows(rows: list[Facts], *, typed: bool) -> None:
     cells = [row.cells(typed=typed) for row in rows]
     if not troubled:  # then there are no remarks
         heads, cells = heads[:-1], [line[:-1] for line in cells]
-    table(heads, cells, troubled | failed)
+    table(heads, cells, troubled | failed, spare=_SPARE)
 
 
 def _document(
