@@ -12,11 +12,14 @@ import struct
 import unicodedata
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import TypeVar
 
 _INT_BITS, _LONG_BITS = 32, 64
-_INT_DIGITS = 10
-"""A 32-bit integer has no more decimal digits, leading zeros apart."""
+_UNSIGNED = 0xFFFFFFFF
+"""The 32 bits of an int."""
+_INT_DIGITS, _LONG_DIGITS = 10, 19
+"""An integer of 32 or 64 bits has no more decimal digits, leading zeros apart."""
 
 _CAPACITY = 16
 _TREEIFY_CHAIN = 8
@@ -59,13 +62,13 @@ def hash_code(text: str) -> int:
     """String.hashCode: a signed 32-bit number."""
     code = 0
     for unit in utf16_units(text):
-        code = (31 * code + unit) & 0xFFFFFFFF
+        code = (31 * code + unit) & _UNSIGNED
     return narrow_int(code)
 
 
 @lru_cache(_REMEMBERED_NAMES)
 def _spread(text: str) -> int:
-    code = hash_code(text) & 0xFFFFFFFF
+    code = hash_code(text) & _UNSIGNED
     return code ^ code >> 16
 
 
@@ -73,24 +76,44 @@ def hash_map_order(keys: Iterable[str], capacity: int = _CAPACITY) -> list[str]:
     """The order in which a java.util.HashMap iterates over keys.
 
     The keys are put in the order given into a table of `capacity` buckets, a power of two; the
-    default is that of `new HashMap<>()`. Of a repeated key the first place counts. A table doubles
-    above three quarters of its capacity, and when a bucket grows beyond eight keys while it has
-    fewer than 64 buckets. Within a bucket the order is that of insertion: exact, except where more
-    than eight keys share one of 64 or more buckets and Java makes the bucket a tree, which happens
-    to one map in millions unless somebody constructs it.
+    default is that of `new HashMap<>()`. Of a repeated key the first place counts.
     """
-    spreads: dict[str, int] = {}
-    for key in keys:
-        if key in spreads:
-            continue
-        spread = _spread(key)
-        if len(spreads) >= _TREEIFY_CHAIN and capacity < _TREEIFY_CAPACITY:
+    return _iterated({key: _spread(key) for key in keys}, capacity)
+
+
+_Key = TypeVar("_Key")
+
+
+def hash_order(codes: Mapping[_Key, int], capacity: int = _CAPACITY) -> list[_Key]:
+    """The same for keys that are no strings: each with its hash code, in the order of putting."""
+    spreads = {key: code & _UNSIGNED for key, code in codes.items()}
+    return _iterated({key: code ^ code >> 16 for key, code in spreads.items()}, capacity)
+
+
+def _iterated(spreads: Mapping[_Key, int], capacity: int) -> list[_Key]:
+    """The order of keys whose hash codes are spread already.
+
+    A table doubles above three quarters of its capacity, and when a bucket grows beyond eight keys
+    while it has fewer than 64 buckets. Within a bucket the order is that of insertion: exact,
+    except where more than eight keys share one of 64 or more buckets and Java makes the bucket a
+    tree, which happens to one map in millions unless somebody constructs it.
+    """
+    for put, spread in enumerate(spreads.values()):
+        if put >= _TREEIFY_CHAIN and capacity < _TREEIFY_CAPACITY:
+            present = islice(spreads.values(), put)
             bucket = spread & capacity - 1
-            chain = sum(other & capacity - 1 == bucket for other in spreads.values())
+            chain = sum(other & capacity - 1 == bucket for other in present)
             capacity <<= chain >= _TREEIFY_CHAIN
-        spreads[key] = spread
-        capacity <<= len(spreads) * 4 > capacity * 3
+        capacity <<= (put + 1) * 4 > capacity * 3
     return sorted(spreads, key=lambda key: spreads[key] & capacity - 1)
+
+
+def byte_buffer_hash(content: bytes) -> int:
+    """ByteBuffer.hashCode: over the bytes as signed numbers, from the last to the first."""
+    code = 1
+    for byte in reversed(content):
+        code = 31 * code + byte - (byte << 1 & 0x100) & _UNSIGNED
+    return narrow_int(code)
 
 
 _Value = TypeVar("_Value")
@@ -105,7 +128,7 @@ def patched_hash_map(
     A copy's table is made for its entries, as JDKs before 19 do it, and only ever grows.
     """
     result = {key: original[key] for key in hash_map_order(original)}
-    capacity = _power_of_two(len(result) * 4 // 3 + 1) if result else _CAPACITY
+    capacity = table_size(len(result) * 4 // 3 + 1) if result else _CAPACITY
     for key, value in patch.items():
         if value is None:
             result.pop(key, None)
@@ -115,9 +138,9 @@ def patched_hash_map(
     return {key: result[key] for key in hash_map_order(result, capacity)}
 
 
-def _power_of_two(number: int) -> int:
-    """The least power of two that is not below a positive number (HashMap.tableSizeFor)."""
-    return 1 << (number - 1).bit_length()
+def table_size(entries: int) -> int:
+    """The capacity of `new HashMap<>(entries)`: the least power of two that is not below it."""
+    return 1 << (entries - 1).bit_length()
 
 
 _WORD_CATEGORIES = frozenset(
@@ -153,15 +176,24 @@ def parse_int(text: str) -> int | None:
     """
     if len(text) < _INT_DIGITS and text.isascii() and text.isdigit():
         return int(text)  # nearly every one
+    return _parse(text, _INT_BITS)
+
+
+def parse_long(text: str) -> int | None:
+    """Long.parseLong, or None where that throws: the same with 64 bits."""
+    return _parse(text, _LONG_BITS)
+
+
+def _parse(text: str, bits: int) -> int | None:
     sign, digits = (text[0], text[1:]) if text[:1] in {"+", "-"} else ("+", text)
     values = [_digit(char) for char in digits]
     if not values or None in values:
         return None
     significant = "".join(map(str, values)).lstrip("0") or "0"
-    if len(significant) > _INT_DIGITS:
+    if len(significant) > _LONG_DIGITS:
         return None
     number = int(sign + significant)
-    return number if number == narrow_int(number) else None
+    return number if number == _wrap(number, bits) else None
 
 
 def double_text(number: float) -> str:

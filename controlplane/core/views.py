@@ -4,22 +4,21 @@ What is shown is what the state's own worker would show: `state.profile` decides
 follow Connect's REST entities; how they are spelled on the wire is `rest/reads.py`'s business.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
 import msgspec
 
 from controlplane.core.codec.offsets import (
-    Identity,
     decode_offset,
     decode_partition,
     encode_partition,
-    identity,
     is_flat,
 )
 from controlplane.core.plugins import Plugins
 from controlplane.core.records import Invalid, Properties, SourcePartition, Status, Target
+from controlplane.core.source_partitions import listed, topics_of
 from controlplane.core.state import Aspect, ClusterState, OffsetState
 
 TASKS_MAX = 1_000_000
@@ -131,12 +130,7 @@ def active_topics(state: ClusterState, name: str) -> list[str]:
 
 def offsets_topics(state: ClusterState, name: str) -> list[str]:
     """Where a connector's offsets lie: its own topic first, if it has one, then the worker's."""
-    if not state.profile.own_offset_topics:
-        return [state.topics.offsets]
-    own = state.config.connectors.get(name, {}).get("offsets.storage.topic")
-    if not isinstance(own, str) or own == state.topics.offsets:
-        return [state.topics.offsets]
-    return [own, state.topics.offsets]
+    return topics_of(state, state.config.connectors.get(name, {}))
 
 
 def offset_owners(state: ClusterState) -> list[str]:
@@ -146,6 +140,9 @@ def offset_owners(state: ClusterState) -> list[str]:
     return sorted({one.connector for one in subjects if not isinstance(one, Invalid)})
 
 
+_Values = Mapping[bytes | None, bytes | None]
+
+
 def source_offsets(state: ClusterState, name: str) -> list[OffsetView]:
     """Every source partition of a connector and its offset (`Worker#sourceConnectorOffsets`).
 
@@ -153,68 +150,24 @@ def source_offsets(state: ClusterState, name: str) -> list[OffsetView]:
     is None where the worker looks for it under bytes that the log does not have: it re-serialises
     the key that it has parsed.
     """
-    topics = [state.offsets.get(topic, OffsetState()) for topic in offsets_topics(state, name)]
-    listed = _partitions(state, topics, name)
-    views = (_offset(state, topics, subject, key) for subject, key in listed)
+    topics = offsets_topics(state, name)
+    values = [state.offsets.get(topic, OffsetState()).values for topic in topics]
+    views = (_offset(state, values, *found) for found in listed(state, topics, name).values())
     return [view for view in views if view is not None]
 
 
-_Listed = tuple[SourcePartition, bytes]
-
-
-def _partitions(state: ClusterState, topics: list[OffsetState], name: str) -> Iterable[_Listed]:
-    """The partitions listed in any of the topics, once each, with a raw key from the first."""
-    listed: dict[Identity, _Listed] = {}
-    for topic in topics:
-        found: dict[Identity, _Listed] = {}
-        for key in _keys_of(name, topic):
-            subject = decode_partition(key, state.profile)
-            if isinstance(subject, Invalid) or subject.connector != name:
-                continue
-            known = identity(subject)
-            if known not in listed and known not in topic.hidden:
-                present = subject, key
-                found[known] = _preferred(found[known], present) if known in found else present
-        listed |= found
-    return listed.values()
-
-
-def _keys_of(name: str, topic: OffsetState) -> list[bytes]:
-    """The keys that may be a connector's; the others are told apart without parsing them.
-
-    A key that begins with a quoted name, in plain ASCII without escapes, means what it says.
-    """
-    prefix = b'["' + name.encode("utf-8", "surrogatepass") + b'"'
-    size = len(prefix)
-    return [
-        key
-        for key in topic.values
-        if key is not None
-        and (key[:size] == prefix or key[:2] != b'["' or b"\\" in key or not key.isascii())
-    ]
-
-
-def _preferred(one: _Listed, other: _Listed) -> _Listed:
-    """Of two keys that say the same, the one that a worker would write, else the lesser.
-
-    Which of them came first no snapshot tells: it depends on how the log was loaded.
-    """
-    written = encode_partition(one[0].connector, one[0].partition)
-    return min(one, other, key=lambda listed: (listed[1] != written, listed[1]))
-
-
 def _offset(
-    state: ClusterState, topics: list[OffsetState], subject: SourcePartition, raw: bytes | None
+    state: ClusterState, topics: list[_Values], subject: SourcePartition, raw: bytes
 ) -> OffsetView | None:
     key = raw
     if not state.profile.offsets_by_log_key:
         if not is_flat(subject.partition):
             return None
         key = encode_partition(subject.connector, subject.partition)
-    value = topics[0].values.get(key)
+    value = topics[0].get(key)
     # Kafka merges "nothing here" over what the worker's topic has, so it never falls back.
     if value is None and state.profile.own_offsets_fall_back:
-        value = topics[-1].values.get(key)
+        value = topics[-1].get(key)
     offset = decode_offset(value, state.profile)
     return None if isinstance(offset, Invalid) else OffsetView(subject.partition, offset, key, raw)
 

@@ -98,6 +98,49 @@ def test_a_map_holds_each_key_once(keys: list[str]) -> None:
     assert java.hash_map_order(keys + keys[::-1]) == order
 
 
+PAGES = {
+    1: "0",
+    2: "0 1",
+    3: "0 2 1",
+    4: "2 0 3 1",
+    5: "2 4 0 3 1",
+    6: "2 5 4 0 3 1",
+    7: "5 4 6 2 0 3 1",
+    9: "5 4 6 8 7 2 0 3 1",
+    13: "5 10 8 2 11 0 4 6 9 7 3 1 12",
+    20: "5 13 10 8 17 2 14 16 11 0 19 15 4 18 6 9 7 3 1 12",
+}
+
+
+@pytest.mark.parametrize(("size", "order"), PAGES.items())
+def test_a_map_of_byte_buffers_iterates_as_javas_does(size: int, order: str) -> None:
+    """`new HashMap<>(size)`, filled with the keys of so many offsets, as a worker does it."""
+    keys = [f'["pages",{{"page":{page}}}]'.encode() for page in range(size)]
+    codes = {page: java.byte_buffer_hash(key) for page, key in enumerate(keys)}
+    assert java.hash_order(codes, java.table_size(size)) == [int(page) for page in order.split()]
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"", 1),
+        (b'["orders",{"table":"a"}]', -1727241273),
+        (b"\xc3\xbc\x7f\x80\x00\xff", 855181160),
+    ],
+)
+def test_byte_buffers_have_javas_hash_codes(content: bytes, code: int) -> None:
+    """Bytes count as signed numbers, the last one first."""
+    assert java.byte_buffer_hash(content) == code
+
+
+@given(entries=st.integers(1, 10_000))
+def test_a_table_is_made_for_its_entries(entries: int) -> None:
+    """By a power of two that is less than twice as large."""
+    size = java.table_size(entries)
+    assert entries <= size < 2 * entries
+    assert size.bit_count() == 1
+
+
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
@@ -148,6 +191,26 @@ INTS = {
 def test_integers_are_parsed_as_java_does(text: str, number: int | None) -> None:
     """Signs, zeros and digits of other scripts pass; what two units make up is no digit."""
     assert java.parse_int(text) == number
+
+
+LONGS = {
+    "9223372036854775807": 2**63 - 1,
+    "-9223372036854775808": -(2**63),
+    "2147483648": 2**31,
+    "+0٣": 3,
+    "9223372036854775808": None,
+    "-9223372036854775809": None,
+    "9" * 20: None,
+    "": None,
+    " 5": None,
+    "5.0": None,
+}
+
+
+@pytest.mark.parametrize(("text", "number"), LONGS.items(), ids=[ascii(t)[:24] for t in LONGS])
+def test_longs_are_parsed_as_java_does(text: str, number: int | None) -> None:
+    """By the same rules, in 64 bits."""
+    assert java.parse_long(text) == number
 
 
 @given(number=st.integers())

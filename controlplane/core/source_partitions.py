@@ -1,0 +1,77 @@
+"""Where a connector's source offsets lie, and under which keys.
+
+One source partition may lie in several topics, and in one topic under several spellings of its key:
+members in another order, white space, escapes. Java compares partitions, compaction compares bytes.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from controlplane.core.codec.offsets import Identity, decode_partition, encode_partition, identity
+from controlplane.core.records import Invalid, Properties, SourcePartition
+from controlplane.core.state import ClusterState, OffsetState
+
+
+class Spelled(NamedTuple):
+    """A source partition and the bytes of a key that means it."""
+
+    subject: SourcePartition
+    key: bytes
+
+
+def topics_of(state: ClusterState, config: Properties) -> list[str]:
+    """Where a connector with this config has its offsets: its own topic first, if it has one."""
+    if not state.profile.own_offset_topics:
+        return [state.topics.offsets]
+    own = config.get("offsets.storage.topic")
+    if not isinstance(own, str) or own == state.topics.offsets:
+        return [state.topics.offsets]
+    return [own, state.topics.offsets]
+
+
+def spellings(state: ClusterState, topic: str, connector: str) -> dict[Identity, list[Spelled]]:
+    """The keys that have a value in a topic, by the partition that they mean; the best one first.
+
+    The best is the one that a worker would write, then the least: which of them came first no
+    snapshot tells, as it depends on how the log was loaded.
+    """
+    found: dict[Identity, list[Spelled]] = {}
+    for key in _keys_of(connector, state.offsets.get(topic, OffsetState())):
+        subject = decode_partition(key, state.profile)
+        if not isinstance(subject, Invalid) and subject.connector == connector:
+            found.setdefault(identity(subject), []).append(Spelled(subject, key))
+    for spelled in found.values():
+        if len(spelled) > 1:
+            written = encode_partition(connector, spelled[0].subject.partition)
+            spelled.sort(key=lambda one: (one.key != written, one.key))
+    return found
+
+
+def listed(state: ClusterState, topics: list[str], connector: str) -> Mapping[Identity, Spelled]:
+    """The partitions that a worker lists, once each, with a key of the first topic that has it.
+
+    A partition whose last record was a tombstone is not listed, even where another spelling of its
+    key still has a value (`OffsetUtils#processPartitionKey`).
+    """
+    found: dict[Identity, Spelled] = {}
+    for topic in topics:
+        hidden = state.offsets.get(topic, OffsetState()).hidden
+        for known, spelled in spellings(state, topic, connector).items():
+            if known not in found and known not in hidden:
+                found[known] = spelled[0]
+    return found
+
+
+def _keys_of(name: str, topic: OffsetState) -> list[bytes]:
+    """The keys that may be a connector's; the others are told apart without parsing them.
+
+    A key that begins with a quoted name, in plain ASCII without escapes, means what it says.
+    """
+    prefix = b'["' + name.encode("utf-8", "surrogatepass") + b'"'
+    size = len(prefix)
+    return [
+        key
+        for key in topic.values
+        if key is not None
+        and (key[:size] == prefix or key[:2] != b'["' or b"\\" in key or not key.isascii())
+    ]
