@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,6 +14,7 @@ from controlplane.controller.outside import Outside
 from controlplane.controller.performing import Performing, Stepped
 from controlplane.controller.refusals import Refusals
 from controlplane.controller.turns import Turns
+from controlplane.controller.wording import not_written, timed_out
 from controlplane.controller.writing import Writing
 from controlplane.core.commands import AnyCommand, Asked, ConnectorCommand
 from controlplane.core.context import Context
@@ -20,7 +22,7 @@ from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.recover import Ending, recover
 from controlplane.core.state import ClusterState, CommandTrace
 from controlplane.follower import Follower, Notices
-from controlplane.logs.log import Log, LogUnavailable
+from controlplane.logs.log import Fenced, Log, LogUnavailable
 
 Ended = Outcome | Rejected
 Clock = Callable[[], int]
@@ -28,6 +30,10 @@ Clock = Callable[[], int]
 
 class TimedOut(Exception):
     """The asker was kept waiting for too long. The command goes on, and may still succeed."""
+
+
+class NotWritten(LogUnavailable):
+    """The log was away for too long. What had begun is ended when it is back."""
 
 
 class World(NamedTuple):
@@ -66,6 +72,7 @@ class Controller:
         self._refusals = Refusals(limits.refusals_per_minute, world.now_ms())
         self._running: dict[str, _Job] = {}
         self._doubtful: set[str] = set()
+        self._healing: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(
@@ -115,7 +122,7 @@ class Controller:
             TooMany: too many commands wait.
             TimedOut: it takes longer than an asker is kept waiting.
             Fenced: another writer has taken over.
-            LogUnavailable: the log could not be written; what had begun is ended later.
+            NotWritten: the log could not be written; what had begun is ended later.
         """
         job = self._running.get(asked.command_id)
         if job is None:
@@ -129,7 +136,7 @@ class Controller:
             async with asyncio.timeout(self._limits.request_timeout_ms / 1_000):
                 return await asyncio.shield(job.task)
         except TimeoutError:
-            raise TimedOut(job.stage) from None
+            raise TimedOut(timed_out(asked.command, job.since_ms, begun=job.begun)) from None
         except asyncio.CancelledError:
             job.abandon()
             raise
@@ -138,7 +145,10 @@ class Controller:
         """Let what has begun come to its end; what waits for its turn is dropped."""
         for job in self._running.values():
             job.abandon()
-        tasks = [job.task for job in self._running.values()]
+        tasks: list[asyncio.Task[Any]] = [job.task for job in self._running.values()]
+        if self._healing is not None:
+            self._healing.cancel()
+            tasks.append(self._healing)
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # --- one command --------------------------------------------------------------------------
@@ -161,12 +171,10 @@ class Controller:
     async def _run(self, job: "_Job") -> Ended:
         asked = job.asked
         async with self._turns.turn(_queue_of(asked.command)):
-            job.begun = True
-            began_ms = self._world.now_ms()
-            if _queue_of(asked.command) in self._doubtful:
-                await self._settle_doubt(_queue_of(asked.command))
+            job.begin(self._world.now_ms())
+            await self._settle_doubt(_queue_of(asked.command))
             ended = await self._decide_and_perform(asked)
-            self._tell(asked, ended, self._world.now_ms() - began_ms)
+            self._tell(asked, ended, self._world.now_ms() - job.since_ms)
             return ended
 
     async def _decide_and_perform(self, asked: Asked) -> Ended:
@@ -177,9 +185,9 @@ class Controller:
             return decision
         try:
             return await self._performing.perform(asked, decision)
-        except LogUnavailable:
-            self._doubtful.add(_queue_of(asked.command))
-            raise
+        except LogUnavailable as failure:
+            self._doubt(_queue_of(asked.command))
+            raise NotWritten(f"{not_written(asked.command)}: {failure}") from failure
 
     def _tell(self, asked: Asked, ended: Ended, took_ms: int) -> None:
         """The one line that a command leaves in the log of the service."""
@@ -197,8 +205,26 @@ class Controller:
 
     # --- what was left unfinished -------------------------------------------------------------
 
+    def _doubt(self, queue: str) -> None:
+        """Something of this queue may be half-done: end it before its next command, or sooner."""
+        self._doubtful.add(queue)
+        if self._healing is None or self._healing.done():
+            self._healing = asyncio.create_task(self._heal(), name="commands left unfinished")
+
+    async def _heal(self) -> None:
+        """End what was left half-done as soon as the log is back, unless it is another's then."""
+        with suppress(Fenced):
+            while self._doubtful:
+                await asyncio.sleep(self._limits.retry_last_ms / 1_000)
+                for queue in sorted(self._doubtful):
+                    with suppress(LogUnavailable):
+                        async with self._turns.turn(queue):
+                            await self._settle_doubt(queue)
+
     async def _settle_doubt(self, queue: str) -> None:
         """End what may have been left half-done while the log was away."""
+        if queue not in self._doubtful:
+            return
         await self._read_to_end()
         await self._settle(lambda asked: _queue_of(asked.command) == queue)
         self._doubtful.discard(queue)
@@ -239,12 +265,12 @@ class _Job:
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
         self.begun = False
+        self.since_ms = asked.at_ms
+        """Since when it waits, or since when it has been under way."""
 
-    @property
-    def stage(self) -> str:
-        """What an asker is told who has waited for too long."""
-        where = "is still being carried out" if self.begun else "is still waiting for its turn"
-        return f"Request timed out. The command {where}; ask for its outcome later."
+    def begin(self, now_ms: int) -> None:
+        """It is its turn."""
+        self.begun, self.since_ms = True, now_ms
 
     def abandon(self) -> None:
         """Nobody waits for it any more: if it has not begun, it never will."""

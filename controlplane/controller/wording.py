@@ -1,0 +1,58 @@
+"""What an asker is told when a command cannot be brought to its end in time: Connect's sentences.
+
+Kafka: `HerderRequestHandler`, `Stage`, `KafkaConfigBackingStore`.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from controlplane.core import commands
+from controlplane.core.commands import AnyCommand
+
+_WRITING = "writing a config for connector {0.connector} to the config topic"
+_REMOVING = "removing the config for connector {0.connector} from the config topic"
+_TARGET = "writing a target state for connector {0.connector} to the config topic"
+_OFFSETS = "modifying offsets for connector {0.connector}"
+
+_STAGES: Mapping[type, str] = {
+    commands.CreateConnector: _WRITING,
+    commands.PutConfig: _WRITING,
+    commands.PatchConfig: _WRITING,
+    commands.DeleteConnector: _REMOVING,
+    commands.PauseConnector: _TARGET,
+    commands.ResumeConnector: _TARGET,
+    commands.StopConnector: _TARGET,
+    commands.AlterOffsets: _OFFSETS,
+    commands.ResetOffsets: _OFFSETS,
+}
+
+_CONFIG_FAILED = "Error writing connector configuration to Kafka"
+_TARGET_FAILED = "Error writing target state to Kafka"
+
+_FAILURES: Mapping[type, str] = {
+    commands.CreateConnector: _CONFIG_FAILED,
+    commands.PutConfig: _CONFIG_FAILED,
+    commands.PatchConfig: _CONFIG_FAILED,
+    commands.DeleteConnector: "Error removing connector configuration from Kafka",
+    commands.PauseConnector: _TARGET_FAILED,
+    commands.ResumeConnector: _TARGET_FAILED,
+    commands.StopConnector: _TARGET_FAILED,
+    commands.PublishTasks: "Error writing task configurations to Kafka",
+    commands.FenceTasks: "Error writing task count record to Kafka",
+    commands.SetLoggerLevel: "Error writing logger level to Kafka",
+}
+
+
+def timed_out(command: AnyCommand, since_ms: int, *, begun: bool) -> str:
+    """The asker has waited for too long; `since_ms` is since when the present stage lasts."""
+    stage = _STAGES.get(type(command), "writing to the config topic").format(command)
+    if not begun:
+        stage = "waiting for earlier requests to be completed"
+    instant = datetime.fromtimestamp(since_ms / 1_000, UTC).isoformat(timespec="milliseconds")
+    began = instant.replace("+00:00", "Z")
+    return f"Request timed out. The worker is currently {stage}, which began at {began}."
+
+
+def not_written(command: AnyCommand) -> str:
+    """The log was away for too long. It may be there all the same, or may come to be."""
+    return _FAILURES.get(type(command), "Error writing to Kafka")
