@@ -12,6 +12,7 @@ from controlplane.controller.deciding import Deciding
 from controlplane.controller.limits import Limits
 from controlplane.controller.outside import Outside
 from controlplane.controller.performing import Performing, Stepped
+from controlplane.controller.reading import Reader
 from controlplane.controller.refusals import Refusals
 from controlplane.controller.turns import Turns
 from controlplane.controller.wording import not_written, timed_out
@@ -21,7 +22,7 @@ from controlplane.core.context import Context
 from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.recover import Ending, recover
 from controlplane.core.state import ClusterState, CommandTrace
-from controlplane.follower import Follower, Notices
+from controlplane.follower import Notices
 from controlplane.logs.log import Fenced, Log, LogUnavailable
 
 Ended = Outcome | Rejected
@@ -61,10 +62,10 @@ class Controller:
     """
 
     def __init__(
-        self, log: Log, follower: Follower, parts: "_Parts", world: World, limits: Limits
+        self, log: Log, reader: Reader, parts: "_Parts", world: World, limits: Limits
     ) -> None:
         self._log = log
-        self._follower = follower
+        self._reader = reader
         self._deciding, self._performing, self._traced = parts
         self._world = world
         self._limits = limits
@@ -76,7 +77,7 @@ class Controller:
 
     @classmethod
     async def start(
-        cls, log: Log, follower: Follower, context: Context, world: World, limits: Limits
+        cls, log: Log, reader: Reader, context: Context, world: World, limits: Limits
     ) -> "Controller":
         """Become the one writer, and end what an earlier one has left unfinished.
 
@@ -84,11 +85,11 @@ class Controller:
             LogUnavailable: the log cannot be written.
         """
         epoch = await log.claim()
-        state = await follower.state(context.profile)
+        state = await reader.state(context.profile)
         traced = state.topics.commands in await log.topics()
         writing = Writing(
             log,
-            follower,
+            reader,
             epoch=epoch,
             offsets_topic=state.topics.offsets,
             limits=limits,
@@ -97,7 +98,7 @@ class Controller:
         topic = state.topics.commands if traced else None
         performing = Performing(writing, world.outside, topic, world.now_ms, world.stepped)
         deciding = Deciding(context, world.outside)
-        made = cls(log, follower, _Parts(deciding, performing, traced), world, limits)
+        made = cls(log, reader, _Parts(deciding, performing, traced), world, limits)
         await made._read_to_end()  # the epoch is ours: nothing comes from an older writer any more
         await made._settle(lambda _: True)
         return made
@@ -105,7 +106,7 @@ class Controller:
     @property
     def state(self) -> ClusterState:
         """What is known now: everything that has been answered is in it."""
-        state = self._follower.present(self._deciding.context.profile)
+        state = self._reader.present(self._deciding.context.profile)
         assert state is not None  # asked for at the start
         return state
 
@@ -249,12 +250,13 @@ class Controller:
             command=asked.command.__struct_config__.tag,
             connector=getattr(asked.command, "connector", None),
             ending=found.ending.value,
+            reason=found.rejected.text if found.rejected else None,
             command_id=asked.command_id,
         )
 
     async def _read_to_end(self) -> None:
         """Wait until everything that lies in the log now has been folded."""
-        await self._follower.wait_for(await self._log.ends(self._follower.ends))
+        await self._reader.wait_for(await self._log.ends(self._reader.ends))
 
 
 class _Job:

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from controlplane.controller.limits import Limits
+from controlplane.controller.reading import Reader
 from controlplane.core.commands import Asked
 from controlplane.core.entry import Headers, Position
 from controlplane.core.partitioner import partition_of
 from controlplane.core.plan import Draft
-from controlplane.follower import Follower
 from controlplane.logs.log import Log, LogUnavailable, Record
 
 COMMAND_ID, PRINCIPAL = "controlplane-command-id", "controlplane-principal"
@@ -16,24 +16,25 @@ COMMAND_ID, PRINCIPAL = "controlplane-command-id", "controlplane-principal"
 
 
 class Writing:
-    """Appends as the one writer of an epoch, and waits until the follower has read what it wrote.
+    """Appends as the one writer of an epoch, and waits until the reader has read what it wrote.
 
-    A log that is unavailable is tried again for a bounded time. `LogUnavailable` after that means
-    that nobody knows whether the batch is there: all of it, or nothing.
+    Without an epoch it writes beside the one writer, as any worker may write some records. A log
+    that is unavailable is tried again for a bounded time. `LogUnavailable` after that means that
+    nobody knows whether the batch is there: all of it, or nothing.
     """
 
     def __init__(  # noqa: PLR0913 - settings, by name only
         self,
         log: Log,
-        follower: Follower,
+        reader: Reader,
         *,
-        epoch: int,
+        epoch: int | None,
         offsets_topic: str,
         limits: Limits,
         now_ms: Callable[[], int],
     ) -> None:
         self._log = log
-        self._follower = follower
+        self._reader = reader
         self._epoch = epoch
         self._offsets_topic = offsets_topic
         self._limits = limits
@@ -58,7 +59,7 @@ class Writing:
             for place, draft in zip(places, drafts, strict=True)
         ]
         positions = await self._persist(records)
-        await self._follower.passed(positions)
+        await self._reader.passed(positions)
         return len(records)
 
     async def _persist(self, records: Sequence[Record]) -> Sequence[Position]:
