@@ -21,6 +21,8 @@ class Change(msgspec.Struct, frozen=True):
 
     partition: Mapping[str, Any] | None
     offset: Mapping[str, Any] | None = None
+    kind: str | None = None
+    """What the asker says that the connector is: `source`, `sink`; None: he does not say."""
 
 
 class Command(msgspec.Struct, frozen=True, tag_field="command"):

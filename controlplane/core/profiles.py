@@ -144,7 +144,21 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rest_strict_paths: bool
     """An encoded slash, percent sign or control character in a path is refused (Jetty 12)."""
     rest_kip_offsets: bool
-    """Offsets are answered in the representation of KIP-875."""
+    """Offsets are answered, and may be asked for, in the representation of KIP-875."""
+
+    # --- reading request bodies (Jackson) ---------------------------------------------------
+    rest_bad_body_is_askers: bool
+    """A body that cannot be read is the asker's fault; elsewhere the worker fails at it."""
+    rest_body_read_to_end: bool
+    """Text behind the JSON value of a body is looked at, and refused."""
+    rest_body_source_hidden: bool
+    """Messages about bodies do not tell the Java class that was read from."""
+    rest_body_error_placed_before: bool
+    """Messages point at the character that is wrong; elsewhere behind it."""
+    rest_body_out_of_token: bool
+    """Of another shape is "out of START_ARRAY token"; elsewhere "from Array value"."""
+    rest_body_stray_bracket: bool
+    """The list of known fields ends in a bracket that nothing opens."""
 
     # --- writing ----------------------------------------------------------------------------
     writes_empty_commit: bool
@@ -288,6 +302,12 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("rest_offsets", "KIP-875", _from("3.5.0")),
     Behaviour("rest_strict_paths", "Jetty 12", _from("4.0.0"), kip=False),
     Behaviour("rest_kip_offsets", "KIP-875", (), kip=True),
+    Behaviour("rest_bad_body_is_askers", "ours", (), kip=True),
+    Behaviour("rest_body_read_to_end", "Jackson 2.15", _from("3.7.0")),
+    Behaviour("rest_body_source_hidden", "Jackson 2.16", _from("3.7.0")),
+    Behaviour("rest_body_error_placed_before", "Jackson 2.17", _from("4.0.2")),
+    Behaviour("rest_body_out_of_token", "Jackson 2.12", _until("3.0.0")),
+    Behaviour("rest_body_stray_bracket", "Jackson 2.19", _until("4.1.0")),
     Behaviour("writes_empty_commit", "KAFKA-3459", _from("0.10.0.0")),
     Behaviour("writes_target_first", "KIP-980", _from("3.7.0")),
     Behaviour("writes_log_key", "ours", (), kip=True),

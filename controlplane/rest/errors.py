@@ -7,11 +7,18 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from controlplane.core.plan import Reason, Rejected
+
 OK = 200
+CREATED = 201
+ACCEPTED = 202
+NO_CONTENT = 204
 BAD_REQUEST = 400
+FORBIDDEN = 403
 NOT_FOUND = 404
 METHOD_NOT_ALLOWED = 405
 NOT_ACCEPTABLE = 406
+CONFLICT = 409
 UNSUPPORTED_MEDIA_TYPE = 415
 INTERNAL_ERROR = 500
 UNAVAILABLE = 503
@@ -98,6 +105,12 @@ class UnsupportedMediaType(RestError):
         super().__init__("HTTP 415 Unsupported Media Type")
 
 
+class BadRequest(RestError):
+    """What is asked cannot be done as it is asked, whatever the state."""
+
+    status = BAD_REQUEST
+
+
 class BadQuestion(RestError):
     """One of our own query parameters (`as_of`, `profile`) cannot be understood."""
 
@@ -110,10 +123,45 @@ class Failed(RestError):
     status = INTERNAL_ERROR
 
 
+class Forbidden(RestError):
+    """The worker's settings do not allow it."""
+
+    status = FORBIDDEN
+
+
+class Conflict(RestError):
+    """It is there already, or somebody else is changing it just now."""
+
+    status = CONFLICT
+
+
 class NotReady(RestError):
     """The log has not been read to its end yet, or cannot be reached."""
 
     status = UNAVAILABLE
+
+
+_REFUSALS: Mapping[Reason, type[RestError]] = MappingProxyType(
+    {
+        Reason.NO_SUCH_CONNECTOR: NotFound,
+        Reason.NO_SUCH_TASK: NotFound,
+        Reason.NO_SUCH_LOGGER_LEVEL: NotFound,
+        Reason.ALREADY_EXISTS: Conflict,
+        Reason.INVALID: BadRequest,
+        Reason.NOT_STOPPED: BadRequest,
+        Reason.FORBIDDEN: Forbidden,
+        Reason.CONFLICT: Conflict,
+        Reason.FAILED: Failed,
+    }
+)
+
+
+def refused(rejected: Rejected) -> RestError:
+    """What a refusal is on the wire. A command that a release has not got has no path there."""
+    if rejected.reason is Reason.NOT_OFFERED:
+        return NoSuchPath()
+    error = _REFUSALS[rejected.reason]
+    return error() if rejected.text is None else error(rejected.text)
 
 
 class BadTarget(RestError):

@@ -35,6 +35,19 @@ def parse_target(raw: str, profile: Profile) -> Target:
     return Target(segments, parse_qs(query, keep_blank_values=True))
 
 
+def matches(template: tuple[str, ...], segments: tuple[str, ...]) -> bool:
+    """Whether a path is one of a template, in which `{}` takes any one segment."""
+    return len(template) == len(segments) and all(
+        part in ("{}", segment) for part, segment in zip(template, segments, strict=True)
+    )
+
+
+def names_in(template: tuple[str, ...], segments: tuple[str, ...]) -> list[str]:
+    """The segments that a template leaves open."""
+    pairs = zip(template, segments, strict=True)
+    return [segment for part, segment in pairs if part == "{}"]
+
+
 # In the order in which the server lists them when there are several.
 _AMBIGUITIES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"/(%2e|\.)*%2e(%2e|\.)*(?=[/;]|$)", re.IGNORECASE), "Ambiguous URI path segment"),

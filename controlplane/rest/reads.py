@@ -15,7 +15,7 @@ from controlplane.core.records import Status
 from controlplane.core.state import ClusterState
 from controlplane.core.views import ConnectorView, StatusView
 from controlplane.rest.errors import OK, Answer, Failed, NoSuchPath, NotFound, RestError
-from controlplane.rest.paths import parse_target
+from controlplane.rest.paths import matches, names_in, parse_target
 
 
 class Reading(NamedTuple):
@@ -44,8 +44,7 @@ def answer(reading: Reading, target: str) -> Answer:
     try:
         path, query = parse_target(target, profile)
         route = find(path, profile)
-        pairs = zip(path, route.template, strict=True)
-        names = [segment for segment, part in pairs if part == "{}"]
+        names = names_in(route.template, path)
         return Answer(OK, route.view(reading._replace(query=query), *names))
     except RestError as error:
         return error.answer()
@@ -56,10 +55,8 @@ def answer(reading: Reading, target: str) -> Answer:
 def find(path: tuple[str, ...], profile: Profile) -> Route:
     """The route of a path in this release. Raises `NoSuchPath`."""
     for route in ROUTES:
-        if route.known(profile) and len(route.template) == len(path):
-            pairs = zip(route.template, path, strict=True)
-            if all(part in ("{}", segment) for part, segment in pairs):
-                return route
+        if route.known(profile) and matches(route.template, path):
+            return route
     raise NoSuchPath
 
 

@@ -1,0 +1,123 @@
+"""Requests → commands, as far as a request says by itself what it means: its path, query and body.
+
+Whether it can be done is decided where the state is known (`core.decide`).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from controlplane.core import commands, java
+from controlplane.core.commands import AnyCommand
+from controlplane.core.profiles import Profile
+from controlplane.core.records import Target
+from controlplane.rest import bodies
+from controlplane.rest.errors import BadRequest, NotFound
+
+
+class Asking(NamedTuple):
+    """A request as far as it has been understood: the release, the query, the body."""
+
+    profile: Profile
+    query: dict[str, list[str]]
+    body: bytes | None = None
+    signed: bool = False
+    """It comes from a worker that has signed it with the cluster's key (KIP-507)."""
+
+    def flag(self, name: str) -> bool:
+        """A query parameter as Java's `Boolean.valueOf` reads it: what is not true is false."""
+        return self.query.get(name, [""])[0].lower() == "true"
+
+
+def only(command: Callable[[str], AnyCommand]) -> Callable[[Asking, str], AnyCommand]:
+    """A command that says nothing beyond the connector's name; a body is not looked at."""
+    return lambda _, name: command(name)
+
+
+def create(asking: Asking) -> AnyCommand:
+    """`POST /connectors`. A name is trimmed here, and nowhere else."""
+    given = bodies.create(asking.body, asking.profile)
+    name = (given.name or "").strip(_TRIMMED)
+    state = None if given.initial_state is None else _STATES[given.initial_state]
+    offsets = None if given.initial_offsets is None else _changes(given.initial_offsets)
+    return commands.CreateConnector(name, _named(name, given.config), state, offsets)
+
+
+_TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
+"""What `String.trim` takes away."""
+
+_STATES = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED": Target.STOPPED}
+
+
+def put_config(asking: Asking, name: str) -> AnyCommand:
+    """`PUT /connectors/{c}/config`."""
+    config = bodies.config(asking.body, asking.profile)
+    return commands.PutConfig(name, _named(name, config))
+
+
+def patch_config(asking: Asking, name: str) -> AnyCommand:
+    """`PATCH /connectors/{c}/config`."""
+    return commands.PatchConfig(name, bodies.patch(asking.body, asking.profile))
+
+
+def _named(name: str, config: bodies.Config) -> bodies.Config:
+    """A config with its name in it (`ConnectorsResource#checkAndPutConnectorConfigName`)."""
+    included = config.get("name")
+    if included is not None and included != name:
+        raise BadRequest(
+            f"Connector name configuration ({included}) "
+            f"doesn't match connector name in the URL ({name})"
+        )
+    return config | {"name": name}
+
+
+def restart(asking: Asking, name: str) -> AnyCommand:
+    """`POST /connectors/{c}/restart`."""
+    flags = asking.flag("includeTasks"), asking.flag("onlyFailed")
+    return commands.RestartConnector(name, *flags)
+
+
+def restart_task(_: Asking, name: str, task: str) -> AnyCommand:
+    """`POST /connectors/{c}/tasks/{n}/restart`."""
+    number = java.parse_int(task)
+    if number is None:
+        raise NotFound("HTTP 404 Not Found")  # the route has matched: with a content type
+    return commands.RestartTask(name, number)
+
+
+def alter_offsets(asking: Asking, name: str) -> AnyCommand:
+    """`PATCH /connectors/{c}/offsets`."""
+    offsets = bodies.alteration(asking.body, asking.profile)
+    return commands.AlterOffsets(name, _changes(offsets))
+
+
+def _changes(offsets: list[bodies.Offset]) -> tuple[commands.Change, ...]:
+    return tuple(commands.Change(*offset) for offset in offsets)
+
+
+def set_level(asking: Asking, namespace: str) -> AnyCommand:
+    """`PUT /admin/loggers/{l}?scope=cluster`."""
+    level = bodies.level(asking.body, asking.profile)
+    if asking.query.get("scope", [""])[0].lower() != "cluster":
+        raise BadRequest(
+            "The loggers of one worker are no affair of the cluster: ask with ?scope=cluster "
+            "for the loggers of all workers"
+        )
+    return commands.SetLoggerLevel(namespace, level)
+
+
+def publish_tasks(asking: Asking, name: str) -> AnyCommand:
+    """The internal `POST /connectors/{c}/tasks`: one worker tells another, the leader."""
+    configs = bodies.task_configs(asking.body, asking.profile)
+    _check_signed(asking)
+    return commands.PublishTasks(name, tuple(config or {} for config in configs))
+
+
+def fence_tasks(asking: Asking, name: str) -> AnyCommand:
+    """The internal `PUT /connectors/{c}/fence`."""
+    _check_signed(asking)
+    return commands.FenceTasks(name)
+
+
+def _check_signed(asking: Asking) -> None:
+    if asking.profile.session_keys and not asking.signed:
+        raise BadRequest("Internal request missing required signature")

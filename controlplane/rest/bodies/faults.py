@@ -1,0 +1,63 @@
+"""What is wrong with a body, in Jackson's words, and where."""
+
+import re
+from typing import NamedTuple, Self
+
+from controlplane.core.profiles import Profile
+
+ENTITIES = "org.apache.kafka.connect.runtime.rest.entities"
+"""The package of the classes that Connect binds bodies to; its messages name them."""
+
+
+class Link(NamedTuple):
+    """One step from a value to what it stands in: `CreateConnectorRequest["config"]`."""
+
+    owner: str
+    field: str | int
+
+    def __str__(self) -> str:
+        quoted = f'"{self.field}"' if isinstance(self.field, str) else self.field
+        return f"{self.owner}[{quoted}]"
+
+
+class Fault(Exception):
+    """A body that cannot be read. `at` is the unit that Jackson points to; None: it does not."""
+
+    def __init__(self, text: str, at: int | None, *, syntax: bool = False) -> None:
+        super().__init__(text)
+        self.text = text
+        self.at = at
+        self.syntax = syntax
+        """The JSON is broken (else: it is JSON of another shape)."""
+        self.chain: tuple[Link, ...] = ()
+
+    def within(self, link: Link) -> Self:
+        """The same fault of something that is part of something."""
+        self.chain = (link, *self.chain)
+        return self
+
+
+class Place(NamedTuple):
+    """Where in a body, counted from 1. Columns are bytes, or UTF-16 units."""
+
+    line: int
+    column: int
+
+
+_BREAK = re.compile(r"\r\n?|\n")
+
+
+def place(units: str, at: int) -> Place:
+    """The place of a unit."""
+    breaks = [found.end() for found in _BREAK.finditer(units, 0, at)]
+    return Place(1 + len(breaks), at - (breaks[-1] if breaks else 0) + 1)
+
+
+def source(profile: Profile, *, of_bytes: bool = False) -> str:
+    """What a release's Jackson calls the source of a body; `of_bytes`: one that was read before."""
+    if profile.rest_body_source_hidden:
+        return "REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled)"
+    return "(byte[])" if of_bytes else f"({_STREAM})"
+
+
+_STREAM = "org.glassfish.jersey.message.internal.ReaderInterceptorExecutor$UnCloseableInputStream"
