@@ -156,6 +156,14 @@ def is_identifier_part(unit: str) -> bool:
     )
 
 
+def trim(text: str) -> str:
+    """`String.trim()`: whatever is not above a space goes at both ends; other white space stays."""
+    return text.strip(_BLANKS)
+
+
+_BLANKS = "".join(map(chr, range(ord(" ") + 1)))
+
+
 def split_dashes(text: str) -> list[str]:
     """`String.split("-")`: empty parts at the end are dropped, also when nothing else is left."""
     parts = text.split("-")

@@ -141,6 +141,13 @@ def test_a_table_is_made_for_its_entries(entries: int) -> None:
     assert size.bit_count() == 1
 
 
+def test_trimming_leaves_what_only_unicode_calls_white() -> None:
+    """Control characters go, a no-break space stays."""
+    assert java.trim(" \x00\x1f\ta b\u00a0 \n") == "a b\u00a0"
+    assert java.trim("\u2003\x7f") == "\u2003\x7f"
+    assert java.trim(" \t") == ""
+
+
 @pytest.mark.parametrize(
     ("text", "parts"),
     [

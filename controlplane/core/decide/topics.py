@@ -1,5 +1,6 @@
 """What concerns no connector's life: active topics (KIP-558), logger levels (KIP-976)."""
 
+from controlplane.core import java
 from controlplane.core.commands import ResetTopics, SetLoggerLevel
 from controlplane.core.context import Context
 from controlplane.core.decide.drafting import config_step, status_draft
@@ -49,7 +50,7 @@ def set_level(state: ClusterState, command: SetLoggerLevel, context: Context) ->
         return Rejected(Reason.NOT_OFFERED, None)
     if profile.logger_levels_trimmed and not level:
         return Rejected(Reason.FAILED, "Illegal null or empty Level name.")
-    known = level.strip() if profile.logger_levels_trimmed else level
+    known = java.trim(level) if profile.logger_levels_trimmed else level
     if known.upper() not in LEVELS:
         return Rejected(Reason.NO_SUCH_LOGGER_LEVEL, f"invalid log level '{level}'.")
     record = LoggerLevel(command.namespace, level)

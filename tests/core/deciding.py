@@ -1,0 +1,75 @@
+"""Decisions over small logs, and plans as text: `{"config": ['connector-a {"properties":{}}']}`."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from controlplane.core.commands import AnyCommand
+from controlplane.core.context import Context
+from controlplane.core.decide import Decision, decide
+from controlplane.core.entry import Entry
+from controlplane.core.plan import Plan, Rejected
+from controlplane.core.plugins import Plugins
+from controlplane.core.profiles import Profile
+from tests.core.logs import Pair, config, raw, read
+
+SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+PLUGINS = Plugins({SOURCE: "source", SINK: "sink"})
+
+PROPERTIES = {"connector.class": SOURCE, "topic": "t", "file": "f"}
+"""A config that every release takes."""
+
+RELEASES = ("2.8", "3.4", "3.6", "3.7", "3.9", "4.3")
+"""One release of each way of writing connectors."""
+
+
+def decided(
+    log: Iterable[Pair | Entry],
+    command: AnyCommand,
+    release: str = "kip",
+    *,
+    exactly_once: bool = False,
+    **context: Any,
+) -> Decision:
+    """What is decided after these entries; pairs are records of the config topic."""
+    log = list(log)
+    entries = [one for one in log if isinstance(one, Entry)]
+    pairs = [one for one in log if not isinstance(one, Entry)]
+    state = read([*config(*pairs), *entries], release, exactly_once=exactly_once)
+    settings = {"plugins": PLUGINS} | context
+    return decide(state, command, Context(profile=Profile.of(release), **settings))
+
+
+def planned(
+    log: Iterable[Pair | Entry], command: AnyCommand, release: str = "kip", **settings: Any
+) -> Plan:
+    """The same where there must be a plan."""
+    decision = decided(log, command, release, **settings)
+    assert isinstance(decision, Plan), decision
+    return decision
+
+
+def steps(
+    log: Iterable[Pair | Entry], command: AnyCommand, release: str = "kip", **settings: Any
+) -> dict[str, list[str]]:
+    """The records of a plan as text, by the names of its steps."""
+    plan = planned(log, command, release, **settings)
+    named = {step.name: [text((one.key, one.value)) for one in step.records] for step in plan.steps}
+    assert len(named) == len(plan.steps)
+    assert plan.commit_point in named if named else plan.commit_point is None
+    return named
+
+
+def text(record: Pair) -> str:
+    """A record as `steps` shows it; nothing stands behind the key of a tombstone."""
+    key, value = map(raw, record)
+    return f"{(key or b'').decode()} {(value or b'').decode()}"
+
+
+def refused(
+    log: Iterable[Pair | Entry], command: AnyCommand, release: str = "kip", **settings: Any
+) -> Rejected:
+    """The refusal where there must be one."""
+    decision = decided(log, command, release, **settings)
+    assert isinstance(decision, Rejected), decision
+    return decision

@@ -1,0 +1,227 @@
+"""Creating, configuring, patching and deleting, where histories do not reach."""
+
+import pytest
+
+from controlplane.core.commands import (
+    CreateConnector,
+    DeleteConnector,
+    PatchConfig,
+    PutConfig,
+)
+from controlplane.core.entry import Entry
+from controlplane.core.plan import Reason, Rejected
+from controlplane.core.profiles import Profile
+from controlplane.core.records import Target
+from tests.core.deciding import PROPERTIES, RELEASES, SINK, SOURCE, planned, refused, steps, text
+from tests.core.logs import Pair, config, read, report, status, tasks
+
+WRITTEN = f'{{"properties":{{"connector.class":"{SOURCE}","topic":"t","file":"f","name":"a"}}}}'
+CONFIG = f"connector-a {WRITTEN}"
+A: Pair = ("connector-a", WRITTEN)
+PAUSED: Pair = ("target-state-a", '{"state":"PAUSED","state.v2":"PAUSED"}')
+STOPPED: Pair = ("target-state-a", '{"state":"PAUSED","state.v2":"STOPPED"}')
+ORPHANS = (PAUSED, STOPPED, ("target-state-a", '{"state":"STARTED","state.v2":"STARTED"}'))
+
+MISNAMED = Rejected(
+    Reason.INVALID,
+    "Connector name configuration (b) doesn't match connector name in the URL (a)",
+)
+
+create = CreateConnector("a", PROPERTIES)
+
+
+def test_the_name_stands_where_it_was_put_or_at_the_end() -> None:
+    """As in the config that Connect stores; a null name is one that is not there."""
+    named = {"name": "a", **PROPERTIES}
+    (written,) = steps([], CreateConnector("a", named))["config"]
+    assert written.startswith('connector-a {"properties":{"name":"a",')
+    (written,) = steps([], CreateConnector("a", named | {"name": None}))["config"]
+    assert written.startswith('connector-a {"properties":{"name":"a",')
+    assert steps([], create) == {"config": [CONFIG]}
+
+
+@pytest.mark.parametrize("command", [CreateConnector, PutConfig])
+def test_another_name_is_refused(command: type[CreateConnector | PutConfig]) -> None:
+    """Before anything else, and also for a connector that is there."""
+    assert refused([A], command("a", {"name": "b"})) == MISNAMED
+
+
+@pytest.mark.parametrize("release", ["3.7.0", "3.9", "4.3"])
+def test_the_state_comes_before_the_config(release: str) -> None:
+    """C2: no prefix of the log shows the connector in another state than the one asked for."""
+    plan = planned([], CreateConnector("a", PROPERTIES, Target.STOPPED), release)
+    assert [step.name for step in plan.steps] == ["state", "config"]
+    assert [len(step.records) for step in plan.steps] == [1, 1]
+    assert plan.steps[0].records[0].value == b'{"state":"PAUSED","state.v2":"STOPPED"}'
+    assert plan.commit_point == "config"
+    assert plan.outcome.created
+    # Both are read back together, before the answer.
+    assert [step.barrier for step in plan.steps] == [(), ("connect-configs",)]
+
+
+@pytest.mark.parametrize(
+    ("release", "exactly_once"), [("3.9", True), ("4.3", True), ("kip", False)]
+)
+def test_state_and_config_are_one_transaction(release: str, *, exactly_once: bool) -> None:
+    """With exactly-once support, and always under our own profile."""
+    command = CreateConnector("a", PROPERTIES, Target.PAUSED)
+    written = steps([], command, release, exactly_once=exactly_once)
+    assert written == {"config": [text(PAUSED), CONFIG]}
+
+
+def test_running_is_a_state_as_any_other() -> None:
+    """It is written; only no wish at all writes none."""
+    command = CreateConnector("a", PROPERTIES, Target.STARTED)
+    written = steps([], command, "3.9")
+    assert written["state"] == ['target-state-a {"state":"STARTED","state.v2":"STARTED"}']
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_releases_inherit_an_orphan_target_state(release: str) -> None:
+    """C4, which they fail: a crash between two tombstones makes the next connector be paused."""
+    assert steps([PAUSED], create, release) == {"config": [CONFIG]}
+
+
+@pytest.mark.parametrize("orphan", ORPHANS)
+@pytest.mark.parametrize("command", [create, PutConfig("a", PROPERTIES)])
+def test_an_orphan_target_state_is_taken_away_first(
+    orphan: Pair, command: CreateConnector | PutConfig
+) -> None:
+    """C4: in the same batch, and the new connector is STARTED."""
+    plan = planned([orphan], command)
+    assert steps([orphan], command) == {"config": ["target-state-a ", CONFIG]}
+    written = [(one.key, one.value) for one in plan.steps[0].records]
+    assert read(config(orphan, *written), "kip").config.targets == {"a": Target.STARTED}
+
+
+def test_an_orphan_target_state_is_overwritten() -> None:
+    """C4: where the new connector has a state of its own no tombstone is needed."""
+    command = CreateConnector("a", PROPERTIES, Target.PAUSED)
+    assert steps([STOPPED], command) == {"config": [text(PAUSED), CONFIG]}
+
+
+@pytest.mark.parametrize("release", [*RELEASES, "kip"])
+def test_what_exists_is_not_created(release: str) -> None:
+    """C3: and PUT changes it instead."""
+    exists = Rejected(Reason.ALREADY_EXISTS, "Connector a already exists")
+    assert refused([A], create, release) == exists
+    assert not planned([A], PutConfig("a", PROPERTIES), release).outcome.created
+    assert planned([], PutConfig("a", PROPERTIES), release).outcome.created
+
+
+def test_releases_without_initial_states_refuse_one() -> None:
+    """KIP-980 came with 3.7."""
+    command = CreateConnector("a", PROPERTIES, Target.PAUSED)
+    assert refused([], command, "3.6") == Rejected(Reason.NOT_OFFERED, None)
+
+
+@pytest.mark.parametrize("release", [*RELEASES, "kip"])
+def test_a_running_connector_is_reconfigured_with_one_record(release: str) -> None:
+    """Target state and tasks stay (U1, U2): its owner makes the new ones."""
+    log = [A, *tasks("a", 2)]
+    assert steps(log, PutConfig("a", PROPERTIES), release) == {"config": [CONFIG]}
+
+
+def test_a_paused_connector_keeps_its_tasks_through_compaction() -> None:
+    """Releases drop a task set that is older than the config (KAFKA-17719): we commit it again."""
+    log = [A, *tasks("a", 2), PAUSED]
+    expected = [CONFIG, *map(text, tasks("a", 2))]
+    assert steps(log, PutConfig("a", PROPERTIES)) == {"config": expected}
+    assert steps(log, PutConfig("a", PROPERTIES), "4.3") == {"config": [CONFIG]}
+
+
+def test_the_tasks_of_a_paused_connector_survive_compaction() -> None:
+    """G1: what we wrote, compacted and read anew by a release with the defect, is the same."""
+    log = [A, *tasks("a", 2), PAUSED]
+    for release, kept in {"kip": 2, "4.3": 0}.items():
+        (step,) = planned(log, PutConfig("a", PROPERTIES), release).steps
+        whole = [*log, *((one.key.decode(), one.value) for one in step.records)]
+        compacted = [one for n, one in enumerate(whole) if one[0] not in dict(whole[n + 1 :])]
+        assert len(read(config(*compacted), "4.3").config.task_ids("a")) == kept
+
+
+def test_a_stopped_connector_has_its_empty_task_set_committed_again() -> None:
+    """An empty set is a set: without its commit nobody knows that there was one."""
+    log = [A, *tasks("a", 2), *tasks("a", 0), STOPPED]
+    assert steps(log, PutConfig("a", PROPERTIES)) == {"config": [CONFIG, 'commit-a {"tasks":0}']}
+
+
+def test_a_failed_connector_has_its_tasks_committed_again() -> None:
+    """It may fail again and never make tasks, while the old ones go on running."""
+    failed = status(("status-connector-a", report("FAILED")))
+    log: list[Pair | Entry] = [A, *tasks("a", 1), *failed]
+    written = steps(log, PutConfig("a", PROPERTIES))["config"]
+    assert written == [CONFIG, 'task-a-0 {"properties":{"n":"0"}}', 'commit-a {"tasks":1}']
+
+
+@pytest.mark.parametrize("committed", [(), [("commit-a", '{"tasks":2}')]])
+def test_there_must_be_a_whole_task_set_to_commit_it_again(committed: list[Pair]) -> None:
+    """Neither before the first one nor where it is incomplete."""
+    assert steps([A, *committed, PAUSED], PutConfig("a", PROPERTIES)) == {"config": [CONFIG]}
+
+
+PATCHED: Pair = (
+    "connector-a",
+    f'{{"properties":{{"name":"a","connector.class":"{SOURCE}","topic":"t","x":"1"}}}}',
+)
+
+
+@pytest.mark.parametrize("release", ["3.8", "3.9", "4.3", "kip"])
+def test_a_patch_adds_changes_and_removes(release: str) -> None:
+    """U4: applied to what is there, in the order of Java's HashMap."""
+    command = PatchConfig("a", {"x": None, "topic": "u", "file": "f"})
+    (written,) = steps([PATCHED], command, release)["config"]
+    expected = f'"connector.class":"{SOURCE}","name":"a","topic":"u","file":"f"'
+    assert written == f'connector-a {{"properties":{{{expected}}}}}'
+
+
+def test_a_patch_needs_something_to_patch() -> None:
+    """Told before the patch is looked at; and 3.7 has no patches."""
+    command = PatchConfig("a", {"connector.class": SINK})
+    gone = Rejected(Reason.NO_SUCH_CONNECTOR, "Connector a not found")
+    assert refused([], command, "3.8") == refused([], command) == gone
+    assert refused([PATCHED], command, "3.7") == Rejected(Reason.NOT_OFFERED, None)
+
+
+def test_a_patch_renames_nothing() -> None:
+    """Releases store another name under the old key; we say why not."""
+    command = PatchConfig("a", {"name": "b"})
+    assert refused([PATCHED], command) == MISNAMED
+    assert '"name":"b"' in steps([PATCHED], command, "3.9")["config"][0]
+
+
+TOMBSTONES = ["connector-a ", "target-state-a "]
+
+
+@pytest.mark.parametrize("target", [[], [PAUSED]])
+def test_both_tombstones_are_written(target: list[Pair]) -> None:
+    """Whether or not there was a target state: the config's first, which is the deletion."""
+    log, command = [A, *target], DeleteConnector("a")
+    apart = {"config": TOMBSTONES[:1], "state": TOMBSTONES[1:]}
+    assert steps(log, command, "3.9") == steps(log, command, "2.8") == apart
+    assert steps(log, command, "3.9", exactly_once=True) == {"config": TOMBSTONES}
+    assert steps(log, command) == {"config": TOMBSTONES}
+    assert planned(log, command, "3.9").commit_point == "config"
+
+
+def test_without_target_states_there_is_one_tombstone() -> None:
+    """0.9 knows none."""
+    assert steps([A], DeleteConnector("a"), "0.9") == {"config": TOMBSTONES[:1]}
+
+
+@pytest.mark.parametrize("release", ["0.9", *RELEASES, "kip"])
+def test_what_is_gone_is_not_deleted_again(release: str) -> None:
+    """D4: no records; an orphan target state is no connector (G6)."""
+    gone = Rejected(Reason.NO_SUCH_CONNECTOR, "Connector a not found")
+    assert refused([A, PAUSED, ("connector-a", None)], DeleteConnector("a"), release) == gone
+
+
+def test_names_are_opaque() -> None:
+    """G7: whatever they hold, the key is the prefix and the name, and nothing is parsed."""
+    for name in ("a-1", "cluster", "connector-a", "gr/ö %;+{}", "\U0001f600"):
+        (step,) = planned([], CreateConnector(name, PROPERTIES)).steps
+        (record,) = step.records
+        assert record.key == f"connector-{name}".encode()
+        state = read(config((record.key, record.value)), "kip")
+        assert list(state.config.connectors) == [name]
+        assert state.profile == Profile.of("kip")

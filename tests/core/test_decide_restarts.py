@@ -1,0 +1,126 @@
+"""Restarts of connectors and tasks: what leaves a record, and what is refused."""
+
+import pytest
+
+from controlplane.core.commands import RestartConnector, RestartTask
+from controlplane.core.entry import Entry
+from controlplane.core.plan import Outcome, Reason, Rejected, RestartInstances
+from tests.core.deciding import planned, refused, steps
+from tests.core.logs import Pair, connector, report, status, tasks
+
+Log = list[Pair | Entry]
+
+A = connector("a")
+STOPPED: Pair = ("target-state-a", '{"state":"PAUSED","state.v2":"STOPPED"}')
+restart = RestartConnector("a")
+with_tasks = RestartConnector("a", include_tasks=True)
+
+
+def reported(*states: str) -> list[Entry]:
+    """Statuses of the connector, and then of its tasks."""
+    keys = ["status-connector-a", *(f"status-task-a-{task}" for task in range(len(states) - 1))]
+    return status(*((key, report(state)) for key, state in zip(keys, states, strict=True)))
+
+
+@pytest.mark.parametrize("release", ["0.10.0", "2.8", "3.9", "kip"])
+def test_one_instance_is_restarted_where_it_runs(release: str) -> None:
+    """R1: no record; whatever state the connector is in (R6)."""
+    log = [A, *tasks("a", 2), STOPPED]
+    plan = planned(log, restart, release)
+    assert [step.action for step in plan.steps] == [RestartInstances("a", (None,))]
+    assert steps(log, restart, release) == {"restart": []}
+    plan = planned([A, *tasks("a", 2)], RestartTask("a", 1), release)
+    assert [step.action for step in plan.steps] == [RestartInstances("a", (1,))]
+
+
+FLAGS = [(True, False), (False, True), (True, True)]
+
+
+@pytest.mark.parametrize(("include_tasks", "only_failed"), FLAGS)
+def test_several_instances_are_restarted_by_a_record(
+    *, include_tasks: bool, only_failed: bool
+) -> None:
+    """Each worker reads it and restarts what it has (KIP-745)."""
+    log: Log = [A, *reported("RUNNING")]
+    command = RestartConnector("a", include_tasks, only_failed)
+    value = f'{{"include-tasks":{include_tasks},"only-failed":{only_failed}}}'.lower()
+    for release in ("3.0", "3.9", "kip"):
+        assert steps(log, command, release) == {"restart": [f"restart-connector-a {value}"]}
+    # Before 3.0 the two words mean nothing, and the connector alone is restarted.
+    assert steps(log, command, "2.8") == {"restart": []}
+
+
+CONCERNED = [
+    ((True, False), (None, 0, 1, 2)),
+    ((True, True), (1,)),
+    ((False, True), ()),
+]
+
+
+@pytest.mark.parametrize(("flags", "instances"), CONCERNED)
+def test_the_answer_tells_what_will_be_restarted(
+    flags: tuple[bool, bool], instances: tuple[int | None, ...]
+) -> None:
+    """R4: of all, or of those that failed; the connector is the one without a number."""
+    log: Log = [A, *reported("RUNNING", "RUNNING", "FAILED", "PAUSED")]
+    outcome = planned(log, RestartConnector("a", *flags), "3.9").outcome
+    assert outcome == Outcome(facts={"restarting": instances})
+
+
+def test_without_a_status_releases_write_first_and_refuse_then() -> None:
+    """All workers read the request, and the asker is told that there is nothing to restart."""
+    rejected = Rejected(Reason.NO_STATUS, "Status for connector a not found")
+    plan = planned([A], with_tasks, "3.9")
+    assert [step.name for step in plan.steps] == ["restart"]
+    assert plan.outcome == Outcome(refusal=rejected)
+    assert refused([A], with_tasks) == rejected
+
+
+@pytest.mark.parametrize("command", [restart, with_tasks, RestartTask("a", 0)])
+@pytest.mark.parametrize("release", ["2.8", "3.9", "kip"])
+def test_there_must_be_a_connector(command: RestartConnector | RestartTask, release: str) -> None:
+    """A status alone is none."""
+    gone = Rejected(Reason.NO_SUCH_CONNECTOR, "Unknown connector: a")
+    assert refused(reported("RUNNING", "RUNNING"), command, release) == gone
+
+
+@pytest.mark.parametrize("task", [1, -1])
+@pytest.mark.parametrize("release", ["2.8", "3.9", "kip"])
+def test_there_must_be_a_task(release: str, task: int) -> None:
+    """Numbered as in the commit."""
+    gone = Rejected(Reason.NO_SUCH_TASK, f"Unknown task: a-{task}")
+    assert refused([A, *tasks("a", 1)], RestartTask("a", task), release) == gone
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        [A, *tasks("a", 1), *tasks("a", 0), STOPPED],
+        [A, *tasks("a", 1), ("commit-a", '{"tasks":2}')],
+    ],
+)
+def test_releases_know_tasks_that_nobody_runs(log: list[Pair]) -> None:
+    """They look for the owner of a stopped connector's task in vain; for us there is no task."""
+    rejected = refused(log, RestartTask("a", 0), "3.9")
+    assert rejected.reason is Reason.CONFLICT
+    assert (rejected.text or "").endswith("likely because a rebalance was underway.")
+    gone = Rejected(Reason.NO_SUCH_TASK, "Unknown task: a-0")
+    assert refused(log, RestartTask("a", 0)) == gone
+
+
+def test_what_is_being_restarted_is_not_restarted() -> None:
+    """KIP-52 wants a conflict; no release looks."""
+    log: Log = [A, *tasks("a", 2), *reported("RESTARTING", "RESTARTING", "RUNNING")]
+    conflict = Rejected(Reason.CONFLICT, "Connector a is already being restarted")
+    assert refused(log, restart) == conflict
+    conflict = Rejected(Reason.CONFLICT, "Task a-0 is already being restarted")
+    assert refused(log, RestartTask("a", 0)) == conflict
+    assert planned(log, RestartTask("a", 1)).steps
+    for command in (restart, RestartTask("a", 0)):
+        assert planned(log, command, "3.9").steps
+
+
+@pytest.mark.parametrize("command", [restart, RestartTask("a", 0)])
+def test_there_were_no_restarts(command: RestartConnector | RestartTask) -> None:
+    """They came with KIP-52."""
+    assert refused([A], command, "0.9") == Rejected(Reason.NOT_OFFERED, None)

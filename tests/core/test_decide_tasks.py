@@ -1,0 +1,131 @@
+"""Publishing task sets and fencing old producers, row by row."""
+
+import pytest
+
+from controlplane.core.commands import FenceTasks, PublishTasks
+from controlplane.core.plan import FenceProducers, Reason, Rejected
+from tests.core.deciding import SINK, SOURCE, planned, refused, steps, text
+from tests.core.logs import Pair, config, raw, read, tasks
+
+A: Pair = ("connector-a", f'{{"properties":{{"connector.class":"{SOURCE}"}}}}')
+STOPPED: Pair = ("target-state-a", '{"state":"PAUSED","state.v2":"STOPPED"}')
+TWO = [text(record) for record in tasks("a", 2)]
+
+publish = PublishTasks("a", ({"n": "0"}, {"n": "1"}))
+empty = PublishTasks("a", ())
+
+
+def test_each_task_is_sent_and_then_the_commit() -> None:
+    """The tasks have been read back before they are committed, so that nobody misses one."""
+    written = steps([A], publish, "3.9")
+    assert written == {"task-0": TWO[:1], "task-1": TWO[1:2], "commit": TWO[2:]}
+    barriers = [step.barrier for step in planned([A], publish, "3.9").steps]
+    assert barriers == [(), ("connect-configs",), ("connect-configs",)]
+
+
+def test_with_exactly_once_support_there_are_two_transactions() -> None:
+    """The tasks are one, the commit is another."""
+    assert steps([A], publish, "3.9", exactly_once=True) == {"tasks": TWO[:2], "commit": TWO[2:]}
+
+
+def test_we_write_a_task_set_at_once() -> None:
+    """P1: a crash leaves the old set or the new one, and nothing deferred."""
+    assert steps([A], publish) == {"commit": TWO}
+
+
+@pytest.mark.parametrize("release", ["2.8", "3.9", "kip"])
+@pytest.mark.parametrize("target", [[], [STOPPED]])
+def test_an_empty_set_is_a_commit(target: list[Pair], release: str) -> None:
+    """Allowed for a stopped connector, too."""
+    assert steps([A, *target], empty, release) == {"commit": ['commit-a {"tasks":0}']}
+
+
+def test_an_empty_set_was_none() -> None:
+    """0.9 writes nothing: its readers would throw at a commit of nothing (KAFKA-3459)."""
+    assert steps([A], empty, "0.9") == {}
+
+
+@pytest.mark.parametrize("release", ["3.5.0", "3.9", "4.3", "kip"])
+def test_a_stopped_connector_gets_no_tasks(release: str) -> None:
+    """P3: an owner that has not heard of the stop publishes in vain."""
+    told = "Cannot submit non-empty set of task configs for stopped connector a"
+    assert refused([A, STOPPED], publish, release) == Rejected(Reason.INVALID, told)
+
+
+def test_an_old_leader_has_never_heard_of_stopped() -> None:
+    """Before 3.5 it is PAUSED, and tasks are welcome."""
+    assert "commit" in steps([A, STOPPED], publish, "3.4")
+
+
+@pytest.mark.parametrize("command", [publish, empty, FenceTasks("a")])
+def test_there_must_be_a_connector(command: PublishTasks | FenceTasks) -> None:
+    """G6: task records alone make none."""
+    gone = Rejected(Reason.NO_SUCH_CONNECTOR, "Connector a not found")
+    for release in ("3.9", "kip"):
+        assert refused([*tasks("a", 2), STOPPED], command, release) == gone
+
+
+def test_leftovers_are_overwritten() -> None:
+    """P2: a publication that died half-way has no say in the next one."""
+    leftovers = [("task-a-1", '{"properties":{"old":"1"}}'), ("task-a-7", '{"properties":{}}')]
+    log = [A, *leftovers]
+    written = [(one.key, one.value) for step in planned(log, publish).steps for one in step.records]
+    state = read(config(*log, *written), "kip")
+    assert list(state.config.task_ids("a")) == [0, 1]
+    assert state.config.tasks["a"][1] == {"n": "1"}
+
+
+COUNT = "tasks-fencing-a"
+
+
+def counted(count: int) -> Pair:
+    """A task count record."""
+    return COUNT, f'{{"task-count":{count}}}'
+
+
+FENCING = [
+    ([A], None),  # never committed
+    ([A, *tasks("a", 2), counted(2)], None),  # counted since the last commit
+    ([A, *tasks("a", 3)], (0, 3)),  # no tasks before: nothing to fence
+    ([A, *tasks("a", 1), counted(1), *tasks("a", 1)], (0, 1)),  # the one fences the other
+    ([A, *tasks("a", 1), counted(1), *tasks("a", 2)], (1, 2)),
+    ([A, *tasks("a", 2), counted(2), *tasks("a", 1)], (2, 1)),
+    ([A, *tasks("a", 2), counted(2), *tasks("a", 0)], (2, 0)),
+    ([A, *tasks("a", 0), counted(0), *tasks("a", 2)], (0, 2)),
+    ([counted(3), A, *tasks("a", 1)], (3, 1)),  # D3: the count of a deleted connector
+]
+
+
+@pytest.mark.parametrize("release", ["3.3", "3.9", "4.3", "kip"])
+@pytest.mark.parametrize(("log", "expected"), FENCING, ids=range(len(FENCING)))
+def test_old_producers_are_fenced_and_then_counted(
+    log: list[Pair], expected: tuple[int, int] | None, release: str
+) -> None:
+    """Each row of the table: how many to fence, and how many to write (`commands.md`, 12)."""
+    plan = planned(log, FenceTasks("a"), release, exactly_once=True)
+    if expected is None:
+        assert plan.steps == ()
+        return
+    fenced, count = expected
+    ids = tuple(f"connect-cluster-a-{task}" for task in range(fenced))
+    actions = [step.action for step in plan.steps if step.action is not None]
+    assert actions == ([FenceProducers("a", ids)] if fenced else [])
+    (record,) = plan.steps[-1].records
+    assert (record.key, record.value) == tuple(map(raw, counted(count)))
+    # F2: the count follows only when all are fenced and everything is read that came meanwhile.
+    assert all(step.barrier == ("connect-configs",) for step in plan.steps)
+    written = read(config(*log, (record.key, record.value)), release)
+    assert "a" not in written.config.pending_fencing
+
+
+@pytest.mark.parametrize("class_name", [SINK, "no.such.Class"])
+def test_only_sources_are_fenced(class_name: str) -> None:
+    """What cannot be loaded is no source either."""
+    log = [("connector-a", f'{{"properties":{{"connector.class":"{class_name}"}}}}')]
+    rejected = Rejected(Reason.INVALID, "Connector a is not a source connector")
+    assert refused(log, FenceTasks("a"), "3.9") == refused(log, FenceTasks("a")) == rejected
+
+
+def test_there_was_no_fencing() -> None:
+    """It came with KIP-618."""
+    assert refused([A], FenceTasks("a"), "3.2") == Rejected(Reason.NOT_OFFERED, None)

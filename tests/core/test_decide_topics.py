@@ -1,0 +1,98 @@
+"""Active topics and logger levels."""
+
+import pytest
+
+from controlplane.core.commands import ResetTopics, SetLoggerLevel
+from controlplane.core.context import Worker
+from controlplane.core.plan import Reason, Rejected
+from tests.core.deciding import planned, refused, steps
+from tests.core.logs import Pair, status
+
+
+def used(topic: str, name: str, value_topic: str | None = None) -> Pair:
+    """An active topic; its value may tell of another one than its key."""
+    told = f'"name":"{value_topic or topic}","connector":"{name}","task":0,"discoverTimestamp":1'
+    return f"status-topic-{topic}:connector-{name}", f'{{"topic":{{{told}}}}}'
+
+
+USED = status(used("y", "a"), used("x", "a"), used("z", "b"))
+reset = ResetTopics("a")
+
+
+def test_each_topic_gets_its_tombstone() -> None:
+    """A3: none of another connector. Releases send each alone, we all at once."""
+    x, y = "status-topic-x:connector-a ", "status-topic-y:connector-a "
+    assert steps(USED, reset, "2.5") == {"topic-0": [x], "topic-1": [y]}
+    assert steps(USED, reset) == {"topics": [x, y]}
+    assert planned(USED, reset).steps[0].barrier == ("connect-status",)
+    assert all(step.barrier == () for step in planned(USED, reset, "3.9").steps)
+
+
+@pytest.mark.parametrize("release", ["2.5", "3.9", "kip"])
+def test_nothing_to_reset_is_no_fault(release: str) -> None:
+    """A5: and nothing is written."""
+    assert steps([], ResetTopics("nobody"), release) == {}
+
+
+def test_the_key_that_is_there_is_the_one_that_goes() -> None:
+    """Releases make it of what the value says, and miss it where that differs."""
+    odd = status(used("x", "a", "other"))
+    assert steps(odd, reset) == {"topics": ["status-topic-x:connector-a "]}
+    assert steps(odd, reset, "3.9") == {"topic-0": ["status-topic-other:connector-a "]}
+
+
+TRACKING = [
+    (Worker(topic_tracking_enable=False), "Topic tracking is disabled."),
+    (Worker(topic_tracking_allow_reset=False), "Topic tracking reset is disabled."),
+    (
+        Worker(topic_tracking_enable=False, topic_tracking_allow_reset=False),
+        "Topic tracking is disabled.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("worker", "text"), TRACKING)
+def test_settings_may_forbid_it(worker: Worker, text: str) -> None:
+    """Tracking itself, or the reset (KIP-558)."""
+    assert refused(USED, reset, worker=worker) == Rejected(Reason.FORBIDDEN, text)
+
+
+def test_there_was_no_tracking() -> None:
+    """It came with KIP-558."""
+    assert refused(USED, reset, "2.4") == Rejected(Reason.NOT_OFFERED, None)
+
+
+ASKED = [
+    ("WARN", "3.7 3.9 4.3 kip", ""),
+    ("warn", "3.7 3.9 4.3 kip", ""),
+    ("Off", "3.7 3.9 4.3 kip", ""),
+    ("FATAL", "3.7 3.9 4.3 kip", ""),
+    (" INFO\n", "4.0 4.3", "3.7 3.9 kip"),
+    ("\u00a0INFO", "", "3.7 3.9 4.3 kip"),
+    ("NONSENSE", "", "3.7 3.9 4.3 kip"),
+    (" ", "", "3.7 3.9 4.3 kip"),
+    ("", "", "3.7 3.9 kip"),
+]
+
+
+@pytest.mark.parametrize(("level", "taken", "not_taken"), ASKED)
+def test_levels(level: str, taken: str, not_taken: str) -> None:
+    """Those of Log4j, in any case; written as they were asked for, read by every worker."""
+    command = SetLoggerLevel("org.apache", level)
+    for release in taken.split():
+        (written,) = steps([], command, release)["level"]
+        assert written == f'logger-cluster-org.apache {{"level":"{level}"}}'.replace("\n", "\\n")
+    rejected = Rejected(Reason.NO_SUCH_LOGGER_LEVEL, f"invalid log level '{level}'.")
+    for release in not_taken.split():
+        assert refused([], command, release) == rejected
+
+
+def test_an_empty_level_fails_newer_workers() -> None:
+    """Log4j 2 throws at it."""
+    rejected = Rejected(Reason.FAILED, "Illegal null or empty Level name.")
+    assert refused([], SetLoggerLevel("x", ""), "4.3") == rejected
+
+
+def test_there_were_no_cluster_wide_levels() -> None:
+    """They came with KIP-976."""
+    assert refused([], SetLoggerLevel("x", "INFO"), "3.6") == Rejected(Reason.NOT_OFFERED, None)
