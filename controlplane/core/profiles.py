@@ -145,6 +145,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """An encoded slash, percent sign or control character in a path is refused (Jetty 12)."""
     rest_kip_offsets: bool
     """Offsets are answered, and may be asked for, in the representation of KIP-875."""
+    rest_kip_topics_reset: bool
+    """Resetting active topics is answered as done, as KIP-558 has it; elsewhere as accepted."""
 
     # --- reading request bodies (Jackson) ---------------------------------------------------
     rest_bad_body_is_askers: bool
@@ -167,6 +169,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Creating in an initial state writes the target state before the connector config."""
     writes_log_key: bool
     """Altered and removed offsets re-use the key bytes of the log."""
+    writes_offsets_in_hash_order: bool
+    """Several offsets are written in the order of Java's maps (else as they were asked for)."""
+    writes_removals_first: bool
+    """A removal goes to the worker's offsets topic before it goes to a connector's own."""
+    reads_back_offsets: bool
+    """Changed offsets are read back before anybody is told of success."""
     writes_tasks_when_reconfigured: bool
     """The tasks of a connector that does not run are committed again with each new config."""
     writes_atomically: bool
@@ -302,6 +310,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("rest_offsets", "KIP-875", _from("3.5.0")),
     Behaviour("rest_strict_paths", "Jetty 12", _from("4.0.0"), kip=False),
     Behaviour("rest_kip_offsets", "KIP-875", (), kip=True),
+    Behaviour("rest_kip_topics_reset", "KIP-558", (), kip=True),
     Behaviour("rest_bad_body_is_askers", "ours", (), kip=True),
     Behaviour("rest_body_read_to_end", "Jackson 2.15", _from("3.7.0")),
     Behaviour("rest_body_source_hidden", "Jackson 2.16", _from("3.7.0")),
@@ -311,6 +320,9 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("writes_empty_commit", "KAFKA-3459", _from("0.10.0.0")),
     Behaviour("writes_target_first", "KIP-980", _from("3.7.0")),
     Behaviour("writes_log_key", "ours", (), kip=True),
+    Behaviour("writes_offsets_in_hash_order", "OffsetStorageWriter", _from("3.6.0"), kip=False),
+    Behaviour("writes_removals_first", "KAFKA-15018", _from("3.8.0")),
+    Behaviour("reads_back_offsets", "KIP-875, as it says", (), kip=True),
     Behaviour("writes_tasks_when_reconfigured", "KAFKA-17719", (), kip=True),
     Behaviour("writes_atomically", "ours", (), kip=True),
     Behaviour("inherits_target_state", "KafkaConfigBackingStore", _from("0.10.0.0"), kip=False),

@@ -3,7 +3,6 @@
 Whether it can be done is decided where the state is known (`core.decide`).
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from controlplane.core import commands, java
@@ -26,11 +25,6 @@ class Asking(NamedTuple):
     def flag(self, name: str) -> bool:
         """A query parameter as Java's `Boolean.valueOf` reads it: what is not true is false."""
         return self.query.get(name, [""])[0].lower() == "true"
-
-
-def only(command: Callable[[str], AnyCommand]) -> Callable[[Asking, str], AnyCommand]:
-    """A command that says nothing beyond the connector's name; a body is not looked at."""
-    return lambda _, name: command(name)
 
 
 def create(asking: Asking) -> AnyCommand:

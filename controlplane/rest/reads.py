@@ -11,9 +11,8 @@ from urllib.parse import quote
 from controlplane.core import java, views
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
-from controlplane.core.records import Status
 from controlplane.core.state import ClusterState
-from controlplane.core.views import ConnectorView, StatusView
+from controlplane.rest import entities
 from controlplane.rest.errors import OK, Answer, Failed, NoSuchPath, NotFound, RestError
 from controlplane.rest.paths import matches, names_in, parse_target
 
@@ -105,7 +104,7 @@ def _expanded(reading: Reading, name: str, wanted: list[str]) -> dict[str, Any] 
         status = views.status(reading.state, name, reading.plugins)
         if status is None:
             return None
-        shown["status"] = _show_status(status, reading.state.profile)
+        shown["status"] = entities.status(status, reading.state.profile)
     if "info" in wanted:
         shown["info"] = _info(reading, name)
     return shown
@@ -115,13 +114,7 @@ def _info(reading: Reading, name: str) -> Any:
     found = views.connector(reading.state, name, reading.plugins)
     if found is None:
         raise NotFound(f"Connector {name} not found")
-    return _show_connector(found, reading.state.profile)
-
-
-def _show_connector(found: ConnectorView, profile: Profile) -> dict[str, Any]:
-    shown: dict[str, Any] = {"name": found.name, "config": found.config}
-    shown["tasks"] = [{"connector": found.name, "task": task} for task in found.tasks]
-    return shown | ({"type": found.type} if profile.rest_type else {})
+    return entities.connector(found, reading.state.profile)
 
 
 def _config(reading: Reading, name: str) -> Any:
@@ -152,23 +145,7 @@ def _status(reading: Reading, name: str) -> Any:
     found = views.status(reading.state, name, reading.plugins)
     if found is None:
         raise NotFound(f"No status found for connector {name}")
-    return _show_status(found, reading.state.profile)
-
-
-def _show_status(found: StatusView, profile: Profile) -> dict[str, Any]:
-    shown: dict[str, Any] = {"name": found.name}
-    shown["connector"] = _show_report(found.connector, profile)
-    shown["tasks"] = [
-        {"id": task, **_show_report(report, profile)} for task, report in found.tasks.items()
-    ]
-    return shown | ({"type": found.type} if profile.rest_type else {})
-
-
-def _show_report(report: Status, profile: Profile) -> dict[str, Any]:
-    shown: dict[str, Any] = {"state": report.state.value, "worker_id": report.worker_id}
-    if profile.status_version:
-        shown["version"] = report.version
-    return shown | ({"trace": report.trace} if report.trace else {})
+    return entities.status(found, reading.state.profile)
 
 
 def _task_status(reading: Reading, name: str, task: str) -> Any:
@@ -179,7 +156,7 @@ def _task_status(reading: Reading, name: str, task: str) -> Any:
     found = views.task_status(reading.state, name, number)
     if found is None:
         raise NotFound(f"No status found for task {name}-{number}")
-    return {"id": number, **_show_report(found, reading.state.profile)}
+    return {"id": number, **entities.report(found, reading.state.profile)}
 
 
 def _topics(reading: Reading, name: str) -> Any:

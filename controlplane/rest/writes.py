@@ -1,27 +1,40 @@
 """What Connect can be asked to do: one table of routes, as `reads` has one of what it can be asked.
 
-Each row tells how a request becomes a command (`asks`), and how the outcome of that command is
-answered (`outcomes`). The set of rows, and the words for what means nothing, follow the release.
+Each row tells which command a request means (`asks`), and how its outcome is answered (`outcomes`).
+Which rows there are, and the words for a request that means nothing, follow the release.
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from controlplane.core import commands
+from controlplane.core import commands as c
 from controlplane.core.commands import AnyCommand
 from controlplane.core.profiles import Profile
-from controlplane.rest import asks, reads
-from controlplane.rest.errors import NoSuchMethod
+from controlplane.rest import asks, outcomes, reads
+from controlplane.rest.errors import Answer, NoSuchMethod, refused
 from controlplane.rest.paths import matches, names_in, parse_target
 
 
 class Route(NamedTuple):
-    """A method and a path (`{}` takes any one segment), who has it, what it asks for."""
+    """A method and a path (`{}` takes any one segment), its command, and how that is answered."""
 
     method: str
-    template: tuple[str, ...]
-    known: Callable[[Profile], bool]
-    ask: Callable[..., AnyCommand]
+    path: str
+    command: Callable[..., AnyCommand]
+    show: Callable[[outcomes.Done], Answer]
+    ask: Callable[..., AnyCommand] | None = None
+    """Makes the command of a request; None: it says no more than the connector's name."""
+    needs: str | None = None
+    """The field of a profile that tells whether a release has it; None: every release has."""
+
+    @property
+    def template(self) -> tuple[str, ...]:
+        """The path in segments."""
+        return tuple(self.path.split("/"))
+
+    def known(self, profile: Profile) -> bool:
+        """Whether a release has it."""
+        return self.needs is None or getattr(profile, self.needs)
 
 
 def command_of(
@@ -36,8 +49,17 @@ def command_of(
     """
     path, query = parse_target(target, profile)
     route = _find(method, path, profile)
-    asking = asks.Asking(profile, query, body, signed)
-    return route.ask(asking, *names_in(route.template, path))
+    names = names_in(route.template, path)
+    if route.ask is None:
+        return route.command(*names)
+    return route.ask(asks.Asking(profile, query, body, signed), *names)
+
+
+def shown(done: outcomes.Done) -> Answer:
+    """What the asker of a command is told when it has been done."""
+    if done.outcome.refusal is not None:
+        return refused(done.outcome.refusal).answer()
+    return _SHOWN[type(done.command)](done)
 
 
 def methods(path: tuple[str, ...], profile: Profile) -> list[str]:
@@ -58,61 +80,67 @@ def _routes(path: tuple[str, ...], profile: Profile) -> Iterator[Route]:
     return (one for one in ROUTES if one.known(profile) and matches(one.template, path))
 
 
-def _always(_: Profile) -> bool:
-    return True
-
-
-_CONNECTORS = ("connectors",)
-_CONNECTOR = (*_CONNECTORS, "{}")
-_CONFIG = (*_CONNECTOR, "config")
-_OFFSETS = (*_CONNECTOR, "offsets")
-_TASKS = (*_CONNECTOR, "tasks")
-_TASK = (*_TASKS, "{}")
+_C = "connectors/{}"
 
 ROUTES: tuple[Route, ...] = (
-    Route("POST", _CONNECTORS, _always, asks.create),
-    Route("PUT", _CONFIG, _always, asks.put_config),
-    Route("PATCH", _CONFIG, lambda profile: profile.patches_configs, asks.patch_config),
-    Route("DELETE", _CONNECTOR, _always, asks.only(commands.DeleteConnector)),
+    Route("POST", "connectors", c.CreateConnector, outcomes.config_written, asks.create),
+    Route("PUT", f"{_C}/config", c.PutConfig, outcomes.config_written, asks.put_config),
     Route(
-        "PUT",
-        (*_CONNECTOR, "pause"),
-        lambda profile: profile.target_states,
-        asks.only(commands.PauseConnector),
+        "PATCH",
+        f"{_C}/config",
+        c.PatchConfig,
+        outcomes.config_written,
+        asks.patch_config,
+        needs="patches_configs",
+    ),
+    Route("DELETE", _C, c.DeleteConnector, outcomes.nothing),
+    Route("PUT", f"{_C}/pause", c.PauseConnector, outcomes.accepted, needs="target_states"),
+    Route("PUT", f"{_C}/resume", c.ResumeConnector, outcomes.accepted, needs="target_states"),
+    Route("PUT", f"{_C}/stop", c.StopConnector, outcomes.nothing, needs="stops"),
+    Route(
+        "POST",
+        f"{_C}/restart",
+        c.RestartConnector,
+        outcomes.restarted,
+        asks.restart,
+        needs="restarts",
     ),
     Route(
-        "PUT",
-        (*_CONNECTOR, "resume"),
-        lambda profile: profile.target_states,
-        asks.only(commands.ResumeConnector),
+        "POST",
+        f"{_C}/tasks/{{}}/restart",
+        c.RestartTask,
+        outcomes.nothing,
+        asks.restart_task,
+        needs="restarts",
     ),
     Route(
-        "PUT",
-        (*_CONNECTOR, "stop"),
-        lambda profile: profile.stops,
-        asks.only(commands.StopConnector),
+        "PATCH",
+        f"{_C}/offsets",
+        c.AlterOffsets,
+        outcomes.offsets_altered,
+        asks.alter_offsets,
+        needs="alters_offsets",
     ),
-    Route("POST", (*_CONNECTOR, "restart"), lambda profile: profile.restarts, asks.restart),
-    Route("POST", (*_TASK, "restart"), lambda profile: profile.restarts, asks.restart_task),
-    Route("PATCH", _OFFSETS, lambda profile: profile.alters_offsets, asks.alter_offsets),
     Route(
         "DELETE",
-        _OFFSETS,
-        lambda profile: profile.alters_offsets,
-        asks.only(commands.ResetOffsets),
+        f"{_C}/offsets",
+        c.ResetOffsets,
+        outcomes.offsets_reset,
+        needs="alters_offsets",
     ),
+    Route("PUT", f"{_C}/topics/reset", c.ResetTopics, outcomes.topics_reset, needs="rest_topics"),
     Route(
         "PUT",
-        (*_CONNECTOR, "topics", "reset"),
-        lambda profile: profile.rest_topics,
-        asks.only(commands.ResetTopics),
-    ),
-    Route(
-        "PUT",
-        ("admin", "loggers", "{}"),
-        lambda profile: profile.logger_levels,
+        "admin/loggers/{}",
+        c.SetLoggerLevel,
+        outcomes.nothing,
         asks.set_level,
+        needs="logger_levels",
     ),
-    Route("POST", _TASKS, _always, asks.publish_tasks),
-    Route("PUT", (*_CONNECTOR, "fence"), lambda profile: profile.fencing, asks.fence_tasks),
+    Route("POST", f"{_C}/tasks", c.PublishTasks, outcomes.nothing, asks.publish_tasks),
+    Route("PUT", f"{_C}/fence", c.FenceTasks, outcomes.nothing, asks.fence_tasks, needs="fencing"),
 )
+
+_SHOWN: dict[Any, Callable[[outcomes.Done], Answer]] = {
+    route.command: route.show for route in ROUTES
+}
