@@ -51,8 +51,13 @@ async def follow(
         ends = await log.ends(names)
         async for batch in log.read(names, at, ends):
             yield batch
-        at = {topic: _further(at.get(topic, ()), upto) for topic, upto in ends.items()}
+        at = further(at, ends)
         await changes.beyond(seen)
+
+
+def further(start: Ends, ends: Ends) -> Ends:
+    """Where to go on: the ends that were read to, unless the start lay behind them."""
+    return {topic: _further(start.get(topic, ()), upto) for topic, upto in ends.items()}
 
 
 def _further(at: Iterable[int], ends: Iterable[int]) -> list[int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from controlplane.core.entry import Batch, Entry, Position
-from controlplane.logs.changes import follow
+from controlplane.logs.changes import further
 from controlplane.logs.compaction import Sieve
 from controlplane.logs.log import Ends, LogNotUsable, Record
 from controlplane.logs.spans import below_ends, topic_in
@@ -94,18 +94,31 @@ class SqliteLog:
         Every chunk is read in a worker thread. In between others may write, and compact.
         """
         names = tuple(topics)
-        rest: Sequence[reader.Stretch] = await self._read(
-            partial(reader.plan, topics=names, start=start, stop=stop)
-        )
+        stretches = await self._read(partial(reader.plan, topics=names, start=start, stop=stop))
+        async for batch in self._chunks(stretches):
+            yield batch
+
+    async def _chunks(self, rest: Sequence[reader.Stretch]) -> AsyncIterator[Batch]:
         while rest:
             chunk = partial(reader.read_chunk, stretches=rest, settings=self._settings)
             batches, rest = await self._read(chunk)
             for batch in batches:
                 yield batch
 
-    def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
+    async def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
         """Batches from `start` on, without end, also those that other processes append."""
-        return follow(self, topics, start, self._watch)
+        names, at = tuple(dict.fromkeys(topics)), start
+        while True:
+            seen = self._watch.count
+            found = await self._read(
+                partial(reader.news, topics=names, start=at, settings=self._settings)
+            )
+            for batch in found.batches:
+                yield batch
+            async for batch in self._chunks(found.rest):
+                yield batch
+            at = further(at, found.ends)
+            await self._watch.beyond(seen)
 
     async def close(self) -> None:
         """Finish what has been asked for, then close the file. Closing twice is allowed."""

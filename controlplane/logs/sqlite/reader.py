@@ -102,6 +102,25 @@ def read_chunk(
     return batches, ()
 
 
+class News(NamedTuple):
+    """What has come since: the first batches, what is still to be read, and up to where."""
+
+    batches: Sequence[Batch]
+    rest: Sequence[Stretch]
+    ends: Ends
+
+
+def news(
+    connection: sqlite3.Connection, topics: Sequence[str], start: Ends, settings: SqliteSettings
+) -> News:
+    """What lies behind `start`, in one go: a tail looks after every commit."""
+    there = all_ends(connection)
+    ends = {topic: topic_in(there, topic) for topic in topics}
+    stretches_left = stretches(connection, spans(topics, there, start, ends))
+    batches, rest = read_chunk(connection, stretches_left, settings)
+    return News(batches, rest, ends)
+
+
 class Rows(LazyBatch):
     """Rows of one stretch."""
 
