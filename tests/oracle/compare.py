@@ -1,7 +1,7 @@
 """Kafka's stores and our fold on the same logs; where they disagree, the smallest such log."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from controlplane.core.entry import Entry
@@ -11,6 +11,7 @@ from tests.oracle.case import TOPICS, Case
 from tests.oracle.common import differences
 from tests.oracle.kafka import Oracle
 from tests.oracle.kafkas_answer import of_kafka
+from tests.oracle.logs import cases
 from tests.oracle.our_answer import of_fold
 from tests.oracle.shrink import smallest
 
@@ -20,29 +21,35 @@ Differences = Mapping[str, tuple[Any, Any]]
 SHOWN = 400
 """Characters of a key, a value or an answer that are printed."""
 
-VIEWS = {TOPICS.config: ("connectors", "tasks"), TOPICS.status: ("status",)}
-
 
 class Disagreement(NamedTuple):
     """A log of which Kafka's classes make something else than our fold."""
 
     release: str
+    seed: str
+    """What the case was drawn from (`logs.case`)."""
     case: Case
     differences: Differences
 
 
-def disagreements(oracle: Oracle, cases: Iterable[Case]) -> Iterator[Disagreement]:
-    """Every case on which the two disagree, as it was drawn."""
-    profile = Profile.of(oracle.release)
-    for case, answer in oracle.answers(cases):
+def disagreements(
+    oracle: Oracle, seed: str, count: int, profile: Profile | None = None
+) -> Iterator[Disagreement]:
+    """Every case on which the two disagree, of the first so many that are drawn from a seed.
+
+    `profile` is by what our fold reads, if not by that of the release.
+    """
+    profile = profile or Profile.of(oracle.release)
+    answers = oracle.answers(islice(cases(seed), count))
+    for number, (case, answer) in enumerate(answers):
         found = differences(of_kafka(answer), of_fold(case, profile))
         if found:
-            yield Disagreement(oracle.release, case, found)
+            yield Disagreement(oracle.release, f"{seed}/{number}", case, found)
 
 
-def shrunk(found: Disagreement) -> Disagreement:
+def shrunk(found: Disagreement, profile: Profile | None = None) -> Disagreement:
     """The smallest case that differs in what the given one differs in first."""
-    profile = Profile.of(found.release)
+    profile = profile or Profile.of(found.release)
     sort = _sort(found.differences)
     with Oracle(found.release) as oracle:
 
@@ -50,7 +57,7 @@ def shrunk(found: Disagreement) -> Disagreement:
             return differences(of_kafka(oracle.answer(case)), of_fold(case, profile))
 
         case = smallest(found.case, lambda case: sort == _sort(compared(case)))
-        return Disagreement(found.release, case, compared(case))
+        return found._replace(case=case, differences=compared(case))
 
 
 def _sort(found: Differences) -> str | None:
@@ -75,22 +82,3 @@ def _line(number: int, entry: Entry, startup: int) -> str:
     key, value = key_text_of(entry.key), text_of(entry.value)
     topic = TOPICS.short(entry.topic)
     return f"  record {number} ({moment})  {topic}@{entry.offset}  {key:.{SHOWN}}  {value:.{SHOWN}}"
-
-
-def scenario(found: Disagreement) -> str:
-    """The log as a scenario file. What is expected is left to be filled in: by the right answer."""
-    about = ", ".join(found.differences)
-    steps = [
-        f"# Kafka {found.release} and our fold disagree about: {about}.",
-        f"cluster w1@{found.release}\n----\nok",
-    ]
-    for topic, entries in groupby(found.case.entries, key=lambda entry: entry.topic):
-        steps.append("\n".join([f"given {TOPICS.short(topic)}", *map(_body, entries), "----"]))
-    topics = {entry.topic for entry in found.case.entries}
-    views = [view for topic in sorted(topics) for view in VIEWS.get(topic, ("offsets",))]
-    steps += [f"view {view}\n----" for view in views]
-    return "\n\n".join(steps) + "\n"
-
-
-def _body(entry: Entry) -> str:
-    return f"{key_text_of(entry.key)}  {text_of(entry.value)}"

@@ -27,7 +27,7 @@ def of_fold(case: Case, profile: Profile) -> Common:
     common: Common = {}
     for number, entry in enumerate(case.entries):
         fold.live = number >= case.startup
-        common[f"record {number}"] = _outcome(fold.apply(entry), profile)
+        common[f"record {number}"] = told_of(fold.apply(entry), profile)
     return common | _state(fold.snapshot())
 
 
@@ -51,7 +51,8 @@ def _read_batch(fold: Fold, entries: tuple[Entry, ...]) -> Kind:
     return kind
 
 
-def _outcome(outcome: Outcome, profile: Profile) -> Any:
+def told_of(outcome: Outcome, profile: Profile) -> Any:
+    """What became of a record, in the common form."""
     if outcome.reason == NO_TOPIC:
         return Kind.ACCEPTED.value
     calls = [_call(call, profile) for call in outcome.calls]

@@ -6,12 +6,12 @@ are read in batches by the thread that a running worker has for it (`KafkaBasedL
 which may lose the rest of a batch, or its life.
 
 `ORACLE_SEED` draws other logs, `PROVE=1` fifty times as many of more releases. A disagreement is
-shrunk, shown beside both answers, and written as a scenario into `.cache/oracle/disagreements/`.
+shrunk, shown beside both answers, and kept as a scenario in `scenarios/oracle/` (`kept.py`).
 """
 
 import os
 import re
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 
 import msgspec
 import pytest
@@ -19,20 +19,16 @@ import pytest
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import Kind
 from controlplane.core.profiles import KIP, PROFILES, Profile
-from controlplane.scenario.parse import parse
 from tests.oracle.case import Case
 from tests.oracle.common import differences
-from tests.oracle.compare import Disagreement, disagreements, explained, scenario, shrunk
-from tests.oracle.kafka import CACHE, Oracle
-from tests.oracle.kafkas_answer import of_kafka
+from tests.oracle.compare import Disagreement, disagreements, explained, shrunk
+from tests.oracle.kafka import Oracle
+from tests.oracle.kept import keep
 from tests.oracle.logs import case, cases
 from tests.oracle.our_answer import of_fold
 from tests.oracle.releases_asked import ASKED, PROVED
-from tests.oracle.shrink import smallest as shrunk_with
 
 SEED = os.environ.get("ORACLE_SEED", "1")
-FOUND = CACHE / "disagreements"
-
 LOGS = 2_000
 LOGS_PROVED = 100_000
 
@@ -40,20 +36,11 @@ LOGS_PROVED = 100_000
 def _judge(release: str, count: int) -> None:
     """Fail with the smallest log that Kafka's classes and our fold disagree about."""
     with Oracle(release) as oracle:
-        drawn = islice(cases(f"{SEED}/{release}"), count)
-        first = next(disagreements(oracle, drawn), None)
+        first = next(disagreements(oracle, f"{SEED}/{release}", count), None)
     if first is None:
         return
     smallest = shrunk(first)
-    pytest.fail(f"{explained(smallest)}\nas a scenario: {_written(smallest)}", pytrace=False)
-
-
-def _written(found: Disagreement) -> str:
-    about = re.sub(r"\W+", "-", next(iter(found.differences)))
-    file = FOUND / f"{found.release}-{about}.scenario"
-    FOUND.mkdir(parents=True, exist_ok=True)
-    file.write_text(scenario(found), encoding="utf-8")
-    return str(file)
+    pytest.fail(f"{explained(smallest)}\nkept as a scenario: {keep(smallest)}", pytrace=False)
 
 
 @pytest.mark.java
@@ -109,13 +96,14 @@ def test_logs_hold_every_fate() -> None:
     assert _kinds("3.4.1") == {kind.value for kind in Kind}
 
 
-UNSEEN = re.compile("release|rest_|writes_|own_|offsets_by_|tolerates_")
-"""Fields of a profile that are not about what the three stores make of a record."""
+UNSEEN = re.compile("release|own_|offsets_by_|tolerates_|exactly_once_")
+"""Fields about reading that are not about what the three stores make of a record."""
 
 
 def _seen(profile: Profile) -> list[object]:
-    fields = (name for name in profile.__struct_fields__ if not UNSEEN.match(name))
-    return [getattr(profile, name) for name in fields]
+    """What is about the stores: answering and writing come behind, beginning with `rest_type`."""
+    reading = takewhile("rest_type".__ne__, profile.__struct_fields__)
+    return [getattr(profile, name) for name in reading if not UNSEEN.match(name)]
 
 
 NEIGHBOURS = [
@@ -132,40 +120,17 @@ def test_logs_tell_neighbours_apart(older: Profile, newer: Profile) -> None:
     assert any(differences(of_fold(one, older), of_fold(one, newer)) for one in drawn)
 
 
-def test_disagreement_is_shown_and_kept_as_a_scenario() -> None:
-    """The log stands beside both answers, and as steps that the scenario language can read."""
+def test_disagreement_is_shown() -> None:
+    """The log stands beside both answers."""
     entries = (
         Entry("connect-configs", 0, 4, 0, b"connector-a", b"{}"),
         Entry("connect-offsets", 0, 0, 0, b"\xff  k", None),
     )
-    found = Disagreement("3.9.1", Case(entries, 1), {"record 0": ("ignored", "accepted")})
-    told = explained(found).splitlines()
-    assert told[1:] == [
+    found = Disagreement("3.9.1", "s/1", Case(entries, 1), {"record 0": ("ignored", "accepted")})
+    assert explained(found).splitlines()[1:] == [
         "  record 0 (at start)  config@4  connector-a  {}",
         r"  record 1 (live)  offsets@0  \xFF \x20k  ∅",
         "  record 0",
         "    Kafka  ignored",
         "    fold   accepted",
     ]
-    steps = parse(scenario(found), "suggested").steps
-    assert [step.text for step in steps[:3]] == [
-        "cluster w1@3.9.1",
-        "given config",
-        "given offsets",
-    ]
-    assert steps[2].body == (r"\xFF \x20k  ∅",)
-
-
-@pytest.mark.java
-def test_wrong_profile_is_noticed_and_shrunk() -> None:
-    """Asked with the profile of another release the oracle disagrees, with a log of two records."""
-    profile = Profile.of("3.3.2")
-    with Oracle("3.4.1") as oracle:
-
-        def differs(one: Case) -> bool:
-            answer = of_kafka(oracle.answer(one))
-            return "offsets.data" in differences(answer, of_fold(one, profile))
-
-        found = next(one for one in cases("wrong") if differs(one))
-        smallest = shrunk_with(found, differs)
-    assert [(entry.key, entry.value) for entry in smallest.entries] == [(b"", None)]

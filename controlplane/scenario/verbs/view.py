@@ -34,17 +34,17 @@ async def view(world: World, step: Step) -> list[str]:
 
     def cells_by(refold: Refold) -> Cells:
         states = _states(world, entries, refold)
-        return _cells(look, [Reader(state, entries, partitioned) for state in states])
+        return cells_of(look, [Reader(state, entries, partitioned) for state in states])
 
     cells = cells_by(world.folds.main)
     others = {name: cells_by(refold) for name, refold in world.folds.others.items()}
     rows = _rows(cells, others)
     world.disagreed = any(row.via for row in rows)
-    return table(_header(world, look), rows)
+    return table(header_of(look, [column.title for column in world.columns]), rows)
 
 
-def _header(world: World, look: Look) -> Row | None:
-    titles = tuple(column.title for column in world.columns)
+def header_of(look: Look, titles: Sequence[str]) -> Row | None:
+    """The first line, where there is one; `titles` are those of the workers' columns."""
     if look.bare and len(titles) == 1:
         return None
     first = (look.first.title,) if look.first else ()
@@ -60,8 +60,8 @@ def _states(world: World, entries: Sequence[Entry], refold: Refold) -> list[Clus
     ]
 
 
-def _cells(look: Look, readers: Sequence[Reader]) -> Cells:
-    """The cells of each row."""
+def cells_of(look: Look, readers: Sequence[Reader]) -> Cells:
+    """The cells of each row: what these workers say of it, column by column."""
     columns = [look.cells(reader) for reader in readers]
     first, last = _shared(look.first, readers), _shared(look.last, readers)
     return {

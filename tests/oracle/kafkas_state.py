@@ -1,0 +1,164 @@
+"""From the common form back to a state, so that what Kafka's classes answer can be viewed.
+
+It knows what the views of a scenario show and no more: no positions, no ends, no causes.
+"""
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.core.codec.offsets import decode_partition, identity
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import Call, Kind, Outcome
+from controlplane.core.profiles import Profile
+from controlplane.core.records import (
+    Activity,
+    Invalid,
+    RestartRequest,
+    SessionKey,
+    State,
+    Status,
+    Target,
+)
+from controlplane.core.state import ClusterState, ConfigState, OffsetState, StatusState
+from tests.oracle.case import TOPICS
+from tests.oracle.common import Common, in_order, typed
+
+
+def state_of(common: Common, profile: Profile) -> ClusterState:
+    """What a worker of a profile knows that answers so."""
+    return ClusterState(
+        profile,
+        TOPICS,
+        config=_config(common),
+        status=_status(common),
+        offsets={TOPICS.offsets: _offsets(common, profile)},
+    )
+
+
+def untyped(value: Any) -> Any:
+    """The value of which `common.typed` has made this."""
+    match value:
+        case {"boolean": bool(plain), **rest} if not rest:
+            return plain
+        case {"double": str(bits), **rest} if not rest:
+            return struct.unpack(">d", bytes.fromhex(bits))[0]
+        case Mapping():
+            return {name: untyped(member) for name, member in value.items()}
+        case list():
+            return [untyped(element) for element in value]
+    return value
+
+
+# --- states ---------------------------------------------------------------------------------
+
+
+def _config(common: Common) -> ConfigState:
+    def told(name: str) -> Any:
+        return common.get(f"config.{name}") or {}
+
+    key = common.get("config.sessionKey")
+    deferred = told("deferredTaskUpdates").items()
+    return ConfigState(
+        common["config.offset"],
+        untyped(told("connectorConfigs")),
+        {name: Target(state) for name, state in told("connectorTargetStates").items()},
+        told("connectorTaskCounts"),
+        _by_connector(told("taskConfigs")),
+        {name: _by_connector(waiting).get(name, {}) for name, waiting in deferred},
+        dict.fromkeys(told("inconsistent"), True),
+        told("connectorTaskCountRecords"),
+        told("connectorTaskConfigGenerations"),
+        dict.fromkeys(told("connectorsPendingFencing"), True),
+        untyped(told("appliedConnectorConfigs")),
+        None if key is None else _session_key(key),
+    )
+
+
+def _by_connector(flat: Mapping[str, Any]) -> dict[str, dict[int, Any]]:
+    """`{"0/c": …}` as `{"c": {0: …}}`."""
+    found: dict[str, dict[int, Any]] = {}
+    for place, config in flat.items():
+        task, _, name = place.partition("/")
+        found.setdefault(name, {})[int(task)] = untyped(config)
+    return found
+
+
+def _session_key(told: Mapping[str, Any]) -> SessionKey:
+    algorithm, key = told["key"]
+    return SessionKey(bytes.fromhex(key), algorithm, told["creationTimestamp"])
+
+
+def _status(common: Common) -> StatusState:
+    connectors = common.get("status.connectors", {})
+    tasks, topics = common.get("status.tasks", {}), common.get("status.topics", {})
+    return StatusState(
+        {name: _report(told) for name, told in connectors.items()},
+        {
+            name: {int(task): _report(told) for task, told in row.items()}
+            for name, row in tasks.items()
+        },
+        {
+            name: {topic: _activity(told) for topic, told in row.items()}
+            for name, row in topics.items()
+        },
+    )
+
+
+def _report(told: Mapping[str, Any]) -> Status:
+    return Status(
+        State(told["state"]), told["trace"], told["workerId"], told["generation"], told["version"]
+    )
+
+
+def _activity(told: Mapping[str, Any]) -> Activity:
+    return Activity(told["topic"], told["connector"], told["task"], told["discoverTimestamp"])
+
+
+def _offsets(common: Common, profile: Profile) -> OffsetState:
+    """The raw bytes, and as hidden what a worker does not list though its record is there."""
+    values = {_raw(key): _raw(value) for key, value in common["offsets.data"]}
+    listed = common["offsets.partitions"]
+    hidden = {}
+    for key in values:
+        subject = decode_partition(key, profile)
+        if not isinstance(subject, Invalid):
+            (partition,) = in_order([typed(subject.partition)])
+            if partition not in listed.get(subject.connector, ()):
+                hidden[identity(subject)] = True
+    return OffsetState(values, hidden)
+
+
+def _raw(told: str | None) -> bytes | None:
+    return None if told is None else bytes.fromhex(told)
+
+
+# --- what became of each record -------------------------------------------------------------
+
+
+def outcome_of(told: Any, entry: Entry) -> Outcome:
+    """The fate of one record, and whom the worker told; why, only the fold says."""
+    kind, thrown, calls = (told, None, []) if isinstance(told, str) else told
+    told_to = tuple(_call(name, arguments, entry) for name, arguments in calls)
+    return Outcome(Kind(kind), "", thrown, told_to)
+
+
+def _call(name: str, arguments: list[Any], entry: Entry) -> Call:
+    match name, arguments:
+        case "onConnectorConfig" | "onConnectorConfigUpdate" | "onConnectorConfigRemove", [subject]:
+            # 0.9 has one callback for both: the record says which it was.
+            gone = name.endswith("Remove") or (name == "onConnectorConfig" and not entry.value)
+            return Call("connector removed" if gone else "connector config", subject)
+        case "onConnectorTargetStateChange", [subject]:
+            return Call("target state", subject)
+        case "onTaskConfigUpdate", [tasks]:
+            return Call("task configs", frozenset(map(tuple, tasks)))
+        case "onSessionKeyUpdate", [key]:
+            return Call("session key", _session_key(key))
+        case "onRestartRequest", [told]:
+            flags = untyped(told["includeTasks"]), untyped(told["onlyFailed"])
+            request = RestartRequest(told["connectorName"], *flags)
+            return Call("restart", request.connector, request)
+        case "onLoggingLevelUpdate", [namespace, level]:
+            return Call("logger level", namespace, level)
+    return Call(name, arguments)
