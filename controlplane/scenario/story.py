@@ -36,7 +36,12 @@ class Given(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One step of a story; only `observe` steps have `answers` (by raw path)."""
+    """One step of a story.
+
+    Only `observe` steps have `answers` (by raw path); the fields from `method` on are those of
+    `request` steps. `before` is where the topics ended when a request was sent, `positions` when
+    all was quiet again.
+    """
 
     n: int
     kind: str
@@ -45,6 +50,12 @@ class Step(msgspec.Struct, frozen=True):
     release: str | None = None
     at_ms: int = 0
     answers: dict[str, Given] = {}
+    method: str = ""
+    path: str = ""
+    body: Any = None
+    before: dict[str, list[int]] = {}
+    status: int = 0
+    answer: Any = None
 
 
 class Difference(NamedTuple):

@@ -1,0 +1,89 @@
+"""Requests of recorded clusters: who wrote because of them, what he knew, and what he wrote."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import fold
+from controlplane.core.order import before, in_order
+from controlplane.core.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.logs.dumps import read_dump
+from controlplane.scenario.story import Step, read_story
+
+HISTORIES = Path(__file__).parent / "histories"
+
+BEFORE_COMPACTION = {"compacted-3.9": "compacted-3.9.before"}
+"""A log of what compaction took from another one."""
+
+LEADERS = {"roll-3.4-3.9-3.4": {1: "old1", 8: "old2", 16: "new1", 26: "old1", 36: "new1"}}
+"""From which step on a worker leads; elsewhere one worker lives at a time."""
+
+EXACTLY_ONCE = frozenset({"exactly-once-3.9"})
+"""Histories in which those who were asked ran with exactly-once support."""
+
+
+class Recorded(NamedTuple):
+    """One request of a history."""
+
+    history: str
+    step: Step
+    entries: list[Entry]
+    """The whole log, in order."""
+    asked: Profile
+    """The release of the worker that was asked."""
+    leader: Profile
+
+    @property
+    def body(self) -> bytes | None:
+        """What was sent; text where JSON was expected was sent as it is."""
+        body = self.step.body
+        if body is None or isinstance(body, str):
+            return body.encode() if body else None
+        return msgspec.json.encode(body)
+
+    def state(self, writer: Profile, *read: Entry) -> ClusterState:
+        """What a writer knew when the request came, and after it had read further records."""
+        seen = [*before(self.entries, self.step.before), *read]
+        return fold(seen, writer, exactly_once=self.history in EXACTLY_ONCE)
+
+    def written(self) -> list[Entry]:
+        """All records from when the request was sent until all was quiet, in order."""
+        known = {entry.position for entry in before(self.entries, self.step.before)}
+        until = before(self.entries, self.step.positions)
+        return [entry for entry in until if entry.position not in known]
+
+
+def recorded() -> Iterator[Recorded]:
+    """Every request of every history, in order."""
+    for path in sorted(HISTORIES.glob("*.story.jsonl")):
+        history = path.name.removesuffix(".story.jsonl")
+        yield from _requests(history, read_story(path))
+
+
+def _requests(history: str, steps: list[Step]) -> Iterator[Recorded]:
+    log = _entries(history)
+    entries = _entries(BEFORE_COMPACTION[history], history) if history in BEFORE_COMPACTION else log
+    releases = {step.worker: step.release for step in steps if step.release is not None}
+    for step in steps:
+        if step.kind == "compacted":
+            entries = log  # whoever starts now reads this
+        elif step.kind == "request":
+            leader = _leader(history, step) or step.worker
+            asked, led = (Profile.of(releases[name]) for name in (step.worker, leader))
+            yield Recorded(history, step, entries, asked, led)
+
+
+def _entries(*names: str) -> list[Entry]:
+    """The records of one log, or of two that are the same one at different times."""
+    dumps = [read_dump(HISTORIES / f"{name}.log.jsonl") for name in names]
+    united = {entry.position: entry for dump in dumps for entry in dump.entries}
+    return in_order(sorted(united.values(), key=lambda one: one.offset))
+
+
+def _leader(history: str, step: Step) -> str | None:
+    led = [name for since, name in LEADERS.get(history, {}).items() if since <= step.n]
+    return led[-1] if led else None
