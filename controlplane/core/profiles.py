@@ -157,8 +157,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Messages about bodies do not tell the Java class that was read from."""
     rest_body_error_placed_before: bool
     """Messages point at the character that is wrong; elsewhere behind it."""
+    rest_body_word_placed_before: bool
+    """Messages point at the beginning of a word that is none of JSON's; elsewhere at its end."""
     rest_body_out_of_token: bool
     """Of another shape is "out of START_ARRAY token"; elsewhere "from Array value"."""
+    rest_body_extra_end_known: bool
+    """A bracket that closes nothing is called so; elsewhere it is a wrong one."""
     rest_body_stray_bracket: bool
     """The list of known fields ends in a bracket that nothing opens."""
 
@@ -205,6 +209,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Restarting a task beyond the committed count is a conflict: known, though nobody runs it."""
     logger_levels_trimmed: bool
     """White space around a logger level is ignored, and the worker fails at an empty one."""
+    any_worker_writes: bool
+    """Whoever is asked to pause, resume, reset topics or set a level writes it (else the leader)."""
+    forwards_null_state: bool
+    """A creation without initial state is passed on to the leader with the state null."""
 
     def __repr__(self) -> str:
         return f"Profile.of({self.release!r})"
@@ -315,7 +323,9 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("rest_body_read_to_end", "Jackson 2.15", _from("3.7.0")),
     Behaviour("rest_body_source_hidden", "Jackson 2.16", _from("3.7.0")),
     Behaviour("rest_body_error_placed_before", "Jackson 2.17", _from("4.0.2")),
+    Behaviour("rest_body_word_placed_before", "Jackson 2.21", _from("4.2.1")),
     Behaviour("rest_body_out_of_token", "Jackson 2.12", _until("3.0.0")),
+    Behaviour("rest_body_extra_end_known", "Jackson 2.19", _from("4.1.0")),
     Behaviour("rest_body_stray_bracket", "Jackson 2.19", _until("4.1.0")),
     Behaviour("writes_empty_commit", "KAFKA-3459", _from("0.10.0.0")),
     Behaviour("writes_target_first", "KIP-980", _from("3.7.0")),
@@ -337,6 +347,8 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("restart_writes_first", "KIP-745", _from("3.0.0"), kip=False),
     Behaviour("restart_knows_old_tasks", "DistributedHerder", _from("0.10.0.0"), kip=False),
     Behaviour("logger_levels_trimmed", "KAFKA-9366", _from("4.0.0"), kip=False),
+    Behaviour("any_worker_writes", "KIP-52, KIP-558, KIP-976", _from("0.10.0.0"), kip=False),
+    Behaviour("forwards_null_state", "CreateConnectorRequest", _from("3.7.0"), kip=False),
 )
 
 _LINES = (

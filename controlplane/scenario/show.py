@@ -9,17 +9,28 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from controlplane.core import javajson
-from controlplane.core.entry import Entry
+from controlplane.core.entry import Entry, Position
+from controlplane.core.plan import (
+    AlterGroup,
+    AnyAction,
+    DeleteGroup,
+    FenceProducers,
+    RestartInstances,
+)
 from controlplane.core.state import Topics
-from controlplane.scenario.notation import key_text_of, printable, text_of
+from controlplane.rest.errors import Answer
+from controlplane.scenario.journal import Deed
+from controlplane.scenario.notation import NULL, key_text_of, printable, text_of
 
 OK = "ok"
 NONE = "(none)"
 NOTHING = "(empty)"
+NO_RESPONSE = "(no response)"
 
 _GAP = 2
 _LABEL_WIDTH = 10
 _KEY_WIDTH = 20
+_STEP_WIDTH = 6
 """Least widths, so that tables of one file look alike though their contents differ."""
 
 
@@ -91,6 +102,24 @@ def span(topic: str, offsets: Sequence[int], partition: int | None) -> str:
     return start if first == last else f"{start}..{last}"
 
 
+def ends(reached: Mapping[str, Sequence[int]], topics: Topics) -> str:
+    """Up to where topics have been read: `config to @4, offsets (empty)`, others if they hold any.
+
+    In a topic with several partitions each that holds something is named: `offsets to @0:3 @2:1`.
+    """
+    usual = [getattr(topics, field) for field in topics.__struct_fields__]
+    named = [*usual[:2], *sorted(topic for topic in reached if topic not in usual), *usual[2:]]
+    told = []
+    for topic in (topic for topic in named if topic in reached):
+        last = [(part, end - 1) for part, end in enumerate(reached[topic]) if end]
+        places = [f"@{at}" if len(reached[topic]) == 1 else f"@{part}:{at}" for part, at in last]
+        if places:
+            told.append(f"{topics.short(topic)} to {' '.join(places)}")
+        elif topic in (topics.config, topics.offsets):
+            told.append(f"{topics.short(topic)} {NOTHING}")
+    return ", ".join(told)
+
+
 def json_text(value: Any) -> str:
     """A parsed JSON value on one line, members sorted: Java keeps them in no order."""
     return printable(javajson.encode(_sorted(value)).decode())
@@ -112,3 +141,58 @@ def naturally(labels: Iterable[str]) -> list[str]:
 def _counting(label: str) -> tuple[list[tuple[str, int]], str]:
     parts = re.findall(r"([^0-9]*)([0-9]*)", label)
     return [(text, int(digits or -1)) for text, digits in parts], label
+
+
+def answer(given: Answer | None) -> str:
+    """What an asker is told: a status, and a body if there is one."""
+    if given is None:
+        return NO_RESPONSE
+    text = given.body if isinstance(given.body, str) else javajson.encode(given.body).decode()
+    return f"{given.status} {printable(text)}".rstrip()
+
+
+def deeds(
+    done: Sequence[Deed], topics: Topics, partitioned: Collection[str], *, steps: bool
+) -> list[str]:
+    """Records and actions as they came, with the `steps` that they belong to if that is asked."""
+    lines = [(deed.step, line) for deed in done for line in _unaligned(deed)]
+    records = [line for _, line in lines if isinstance(line, Entry)]
+    shown = _aligned_by_topic(records, topics, partitioned)
+    texts = [
+        (step, shown[line.position] if isinstance(line, Entry) else line) for step, line in lines
+    ]
+    return aligned(texts, _STEP_WIDTH) if steps and texts else [text for _, text in texts]
+
+
+def _unaligned(deed: Deed) -> list[Entry | str]:
+    return [*deed.entries, *([action(deed.action)] if deed.action else [])]
+
+
+def _aligned_by_topic(
+    records: Sequence[Entry], topics: Topics, partitioned: Collection[str]
+) -> dict[Position, str]:
+    shown: dict[Position, str] = {}
+    for topic in {record.topic for record in records}:
+        same = [record for record in records if record.topic == topic]
+        lines = entries(same, topics, partitioned)
+        shown |= zip((record.position for record in same), lines, strict=True)
+    return shown
+
+
+def action(done: AnyAction) -> str:
+    """What was done outside of the logs, in one line."""
+    match done:
+        case AlterGroup():
+            put = [f"{topic}-{partition} -> {offset}" for topic, partition, offset in done.put]
+            removed = [f"{topic}-{partition} -> {NULL}" for topic, partition in done.remove]
+            return printable(f"group {done.group}: {', '.join([*put, *removed])}")
+        case DeleteGroup():
+            return printable(f"group {done.group}: deleted")
+        case FenceProducers():
+            return printable(f"producers fenced: {', '.join(done.transactional_ids)}")
+        case RestartInstances():
+            named = [
+                done.connector if task is None else f"{done.connector}-{task}"
+                for task in done.instances
+            ]
+            return printable(f"restarted: {', '.join(named)}")

@@ -1,48 +1,34 @@
-"""The world of one scenario: a log in memory, workers of some releases, a clock of its own.
+"""The world of one scenario: a log in memory, a cluster of workers, a clock of its own.
 
 Nothing in it depends on the machine or the time of day, so a scenario prints the same for ever.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
+from itertools import count
 from typing import NamedTuple
 
 from controlplane.core.entry import Entry, Position
 from controlplane.core.order import entries_of, in_order
 from controlplane.core.partitioner import partition_of
-from controlplane.core.profiles import RELEASES, Profile
 from controlplane.core.state import Topics
 from controlplane.logs.memory import MemoryLog
+from controlplane.scenario.cluster import Cluster
 from controlplane.scenario.folds import Folds
+from controlplane.scenario.groups import Groups
+from controlplane.scenario.journal import Journal
+from controlplane.scenario.plugins import PLUGINS
+from controlplane.scenario.running import Surroundings
+from controlplane.scenario.workers import Column, columns
 
 START_MS = 1_700_000_000_000
 """When every scenario begins, in ms since 1970."""
 
-_STEP_MS = 1_000
+STEP_MS = 1_000
 """Time between two steps that write: more than the records of one step take."""
 
-EXACTLY_ONCE = "+eos"
 
-
-class Worker(NamedTuple):
-    """A worker: its release as written (`3.4`), what that means, exactly-once support or not."""
-
-    name: str
-    release: str
-    profile: Profile
-    exactly_once: bool
-
-
-class Column(NamedTuple):
-    """All workers that read alike: one column of a view."""
-
-    title: str
-    profile: Profile
-    exactly_once: bool
-
-
-class Writing(NamedTuple):
-    """How records are written, beyond key and value."""
+class Hand(NamedTuple):
+    """How a foreign hand writes records, beyond key and value."""
 
     partition: int | None = None
     """None: the partition that Kafka's partitioner gives."""
@@ -59,26 +45,28 @@ class World:
         self.folds = folds
         self.log = MemoryLog()
         self.topics = Topics()
-        self.workers: dict[str, Worker] = {}
-        self.leader = ""
+        self.plugins = PLUGINS
+        self.journal = Journal(self.log, [self.topics.commands])
+        around = Surroundings(self.log, self.topics, self.plugins, Groups(), self.now_ms, count(1))
+        self.cluster = Cluster(around, self.journal)
         self.settings: dict[str, bool] = {"commands": True, "steps": False}
         self.disagreed = False
         """Whether a second computation of the present step gave something else."""
         self._now_ms = START_MS
-        self._next: dict[tuple[str, int], int] = defaultdict(int)
 
     @property
     def columns(self) -> list[Column]:
-        """The workers by release, oldest first; of one release, those with exactly-once last."""
-        groups: dict[tuple[str, bool], list[Worker]] = defaultdict(list)
-        for worker in sorted(self.workers.values()):
-            groups[worker.release, worker.exactly_once].append(worker)
-        columns = []
-        for (release, exactly_once), group in sorted(groups.items(), key=_age):
-            names = " ".join(worker.name for worker in group)
-            mark = EXACTLY_ONCE if exactly_once else ""
-            columns.append(Column(f"{release}{mark} ({names})", group[0].profile, exactly_once))
-        return columns
+        """Workers that read alike, whether they run or not: the columns of a view."""
+        return columns(self.cluster.workers.values())
+
+    def now_ms(self) -> int:
+        """The time, in ms since 1970. It passes by being looked at, too."""
+        self._now_ms += 1
+        return self._now_ms
+
+    def pass_ms(self, passed_ms: int = STEP_MS) -> None:
+        """Time passes."""
+        self._now_ms += passed_ms
 
     async def add_topic(self, topic: str, partitions: int = 1) -> None:
         """Make a topic unless it is there."""
@@ -88,24 +76,22 @@ class World:
     async def partitioned(self) -> frozenset[str]:
         """The topics with more than one partition."""
         counts = await self.log.topics()
-        return frozenset(topic for topic, count in counts.items() if count > 1)
+        return frozenset(topic for topic, number in counts.items() if number > 1)
 
     async def write(
-        self, topic: str, records: Sequence[tuple[bytes | None, bytes | None]], how: Writing
+        self, topic: str, records: Sequence[tuple[bytes | None, bytes | None]], hand: Hand
     ) -> list[Position]:
         """Append records as a foreign writer would, one millisecond apart.
 
         After a transaction each partition written to has a marker: an offset without entry.
         """
-        ends = (await self.log.ends([topic]))[topic]
-        for partition, end in enumerate(ends):
-            self._next[topic, partition] = max(self._next[topic, partition], end)
-        self._now_ms += _STEP_MS
-        entries = [self._place(topic, key, value, len(ends), how) for key, value in records]
+        self.pass_ms()
+        ends = list((await self.log.ends([topic]))[topic])
+        entries = [self._place(topic, key, value, ends, hand) for key, value in records]
         await self.log.put(entries)
-        if how.transaction:
-            for place in {(topic, entry.partition) for entry in entries}:
-                self._next[place] += 1
+        if hand.transaction:
+            for partition in sorted({entry.partition for entry in entries}):
+                await self.log.add_marker(topic, partition)
         return [entry.position for entry in entries]
 
     async def entries(self) -> list[Entry]:
@@ -114,19 +100,13 @@ class World:
         return in_order(entries_of(batches))
 
     def _place(
-        self, topic: str, key: bytes | None, value: bytes | None, count: int, how: Writing
+        self, topic: str, key: bytes | None, value: bytes | None, ends: list[int], hand: Hand
     ) -> Entry:
-        self._now_ms += 1
-        usual = 0 if key is None else partition_of(key, count)
-        partition = usual if how.partition is None else how.partition
-        offset = self._next[topic, partition]
-        self._next[topic, partition] += 1
-        time_ms = self._now_ms + how.skew_ms
-        aborted = how.transaction == "aborted"
+        """A record at the end of its partition, which it moves."""
+        usual = 0 if key is None else partition_of(key, len(ends))
+        partition = usual if hand.partition is None else hand.partition
+        offset = ends[partition]
+        ends[partition] += 1
+        time_ms = self.now_ms() + hand.skew_ms
+        aborted = hand.transaction == "aborted"
         return Entry(topic, partition, offset, time_ms, key, value, (), aborted)
-
-
-def _age(group: tuple[tuple[str, bool], Sequence[Worker]]) -> tuple[int, str, bool]:
-    (release, exactly_once), workers = group
-    real = workers[0].profile.release
-    return (RELEASES.index(real) if real in RELEASES else len(RELEASES)), release, exactly_once

@@ -25,3 +25,14 @@ async def test_batches_end_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     await log.append([record("config", 0, str(n)) for n in range(8)])
     assert [len(batch) async for batch in log.read(["config"])] == [3, 3, 2]
     assert len(await everything(log)) == 8
+
+
+async def test_marker() -> None:
+    """A transaction's marker takes an offset that nobody can read, and nobody else gets."""
+    log = MemoryLog()
+    await make_topics(log)
+    await log.append([record("config", 0, "a")])
+    assert await log.add_marker("config", 0) == 1
+    assert (await log.append([record("config", 0, "b")]))[0].offset == 2
+    assert [entry.offset for entry in await everything(log)] == [0, 2]
+    assert (await log.ends(["config"]))["config"] == [3]

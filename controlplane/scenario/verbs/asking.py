@@ -1,12 +1,13 @@
 """What every verb asks of its step: words and options that it knows, in a form it can use."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from controlplane.core.profiles import UnknownRelease, check_support, resolve
 from controlplane.core.state import Topics
 from controlplane.scenario.parse import Step
-from controlplane.scenario.world import EXACTLY_ONCE, Worker, World
+from controlplane.scenario.workers import EXACTLY_ONCE, Worker
+from controlplane.scenario.world import World
 
 _SECONDS = re.compile(r"([+-]?)([0-9]{1,9})(ms|s|m)", re.ASCII)
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000}
@@ -54,11 +55,14 @@ def choice(step: Step, option: str, allowed: Collection[str], default: str) -> s
 def duration_ms(step: Step, option: str) -> int:
     """A time such as `-5s`, `250ms`, `2m`, in ms; 0 where there is none."""
     text = step.options.get(option)
-    if text is None:
-        return 0
+    return 0 if text is None else time_ms(text, f"{option}={text}")
+
+
+def time_ms(text: str, said: str) -> int:
+    """A time in ms. `said` is how the step has it."""
     found = _SECONDS.fullmatch(text)
     if found is None:
-        raise BadStep(f"{option}={text} is not a time: write it like -5s or 250ms")
+        raise BadStep(f"{said} is not a time: write it like 5s or 250ms")
     return int(f"{found[1]}{found[2]}") * _UNIT_MS[found[3]]
 
 
@@ -95,13 +99,12 @@ def worker(name: str, release: str) -> Worker:
 
 def started(world: World) -> None:
     """Check that there is a cluster."""
-    if not world.workers:
+    if not world.cluster.workers:
         raise BadStep("there is no cluster yet: begin with `cluster w1@3.9`")
 
 
-def leader(step: Step, world: World) -> str:
-    """Who leads from now on: `leader=`, else the worker who does."""
-    name = step.options.get("leader", world.leader)
-    if name not in world.workers:
-        raise BadStep(f"leader={name} is none of the workers ({' '.join(world.workers)})")
-    return name
+def member(workers: Mapping[str, Worker], name: str) -> Worker:
+    """The worker of this name."""
+    if name not in workers:
+        raise BadStep(f"there is no worker {name} (there are: {' '.join(workers)})")
+    return workers[name]

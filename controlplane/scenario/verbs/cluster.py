@@ -1,11 +1,13 @@
 """`cluster`: who is there, and what the topics are like."""
 
 import re
+from collections.abc import Iterable
 
 from controlplane.scenario.parse import Step
 from controlplane.scenario.show import OK
 from controlplane.scenario.verbs import asking
 from controlplane.scenario.verbs.asking import BadStep
+from controlplane.scenario.workers import Worker
 from controlplane.scenario.world import World
 
 _WORKER = re.compile(r"([A-Za-z][A-Za-z0-9-]*)@(\S+)", re.ASCII)
@@ -25,28 +27,32 @@ async def cluster(world: World, step: Step) -> list[str]:
         ok
     """
     asking.only(step, words=len(step.words), options=("leader", "partitions", *_SWITCHES))
-    if world.workers:
+    if world.cluster.workers:
         raise BadStep("there is a cluster already: a scenario has one")
     if not step.words:
         raise BadStep("name at least one worker: `cluster w1@3.9`")
-    for word in step.words:
-        _join(world, word)
-    world.leader = next(iter(world.workers))
-    world.leader = asking.leader(step, world)
+    workers = _workers(step.words)
+    leader = asking.member(workers, step.options.get("leader", next(iter(workers))))
     for name in _SWITCHES:
         usual = "on" if world.settings[name] else "off"
         world.settings[name] = asking.choice(step, name, ("on", "off"), usual) == "on"
     await _make_topics(world, step)
+    for worker in workers.values():
+        await world.cluster.start(worker)
+    await world.cluster.lead(leader.name)
     return [OK]
 
 
-def _join(world: World, word: str) -> None:
-    found = _WORKER.fullmatch(word)
-    if found is None:
-        raise BadStep(f"`{word}` is no worker: write it like w1@3.4 or w1@3.9+eos")
-    if found[1] in world.workers:
-        raise BadStep(f"there are two workers {found[1]}: name them differently")
-    world.workers[found[1]] = asking.worker(found[1], found[2])
+def _workers(words: Iterable[str]) -> dict[str, Worker]:
+    workers: dict[str, Worker] = {}
+    for word in words:
+        found = _WORKER.fullmatch(word)
+        if found is None:
+            raise BadStep(f"`{word}` is no worker: write it like w1@3.4 or w1@3.9+eos")
+        if found[1] in workers:
+            raise BadStep(f"there are two workers {found[1]}: name them differently")
+        workers[found[1]] = asking.worker(found[1], found[2])
+    return workers
 
 
 async def _make_topics(world: World, step: Step) -> None:

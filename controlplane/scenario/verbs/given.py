@@ -9,7 +9,7 @@ from controlplane.scenario.notation import bytes_of
 from controlplane.scenario.parse import Step
 from controlplane.scenario.verbs import asking
 from controlplane.scenario.verbs.asking import BadStep
-from controlplane.scenario.world import World, Writing
+from controlplane.scenario.world import Hand, World
 
 _RECORD = re.compile(r"(\S.*?) {2,}(\S.*?)\s*")
 _OPTIONS = ("topic", "partition", "clock", "transaction")
@@ -38,7 +38,7 @@ async def given(world: World, step: Step) -> list[str]:
     records = [_record(line, number) for number, line in enumerate(step.body, start=1)]
     if "topic" in step.options:
         await world.add_topic(topic)
-    positions = await world.write(topic, records, await _writing(world, step, topic))
+    positions = await world.write(topic, records, await _hand(world, step, topic))
     several = topic in await world.partitioned()
     short, transaction = world.topics.short(topic), step.options.get("transaction", "")
     return list(_written(short, positions, transaction, several=several))
@@ -51,7 +51,7 @@ def _record(line: str, number: int) -> tuple[bytes | None, bytes | None]:
     return bytes_of(found[1]), bytes_of(found[2])
 
 
-async def _writing(world: World, step: Step, topic: str) -> Writing:
+async def _hand(world: World, step: Step, topic: str) -> Hand:
     transaction = step.options.get("transaction", "")
     if transaction:
         asking.choice(step, "transaction", ("committed", "aborted"), "")
@@ -59,7 +59,7 @@ async def _writing(world: World, step: Step, topic: str) -> Writing:
     partition = asking.number(step, "partition", 0) if "partition" in step.options else None
     if partition is not None and partition >= count:
         raise BadStep(f"partition={partition}: the topic has {count}, numbered from 0")
-    return Writing(partition, asking.duration_ms(step, "clock"), transaction)
+    return Hand(partition, asking.duration_ms(step, "clock"), transaction)
 
 
 def _written(

@@ -3,13 +3,15 @@
 from controlplane.scenario.parse import Step
 from controlplane.scenario.verbs import asking
 from controlplane.scenario.verbs.asking import BadStep
-from controlplane.scenario.world import EXACTLY_ONCE, Worker, World
+from controlplane.scenario.verbs.leading import repaired
+from controlplane.scenario.world import World
 
 
 async def roll(world: World, step: Step) -> list[str]:
     """Restart one worker as another release, upwards or downwards.
 
-    Whoever leads goes on leading unless `leader=` says otherwise.
+    Whoever leads goes on leading unless `leader=` says otherwise. A new leader ends what the one
+    before has left unfinished, as with `start`.
 
         roll w2 to=3.7 leader=w3
         ----
@@ -18,20 +20,19 @@ async def roll(world: World, step: Step) -> list[str]:
     """
     asking.started(world)
     asking.only(step, words=1, options=("to", "leader"))
-    name = step.words[0]
-    if name not in world.workers:
-        raise BadStep(f"there is no worker {name} (there are: {' '.join(world.workers)})")
+    before = asking.member(world.cluster.workers, step.words[0])
     if "to" not in step.options:
         raise BadStep("say what it becomes: to=3.7")
-    before, after = world.workers[name], asking.worker(name, step.options["to"])
-    world.workers[name] = after
-    world.leader = asking.leader(step, world)
-    leader = world.workers[world.leader]
-    return [
-        f"{name} {_release(before)} -> {_release(after)}",
-        f"leader {leader.name}@{_release(leader)}",
-    ]
-
-
-def _release(worker: Worker) -> str:
-    return worker.release + (EXACTLY_ONCE if worker.exactly_once else "")
+    after = asking.worker(before.name, step.options["to"])
+    cluster = world.cluster
+    leader = asking.member(cluster.workers, step.options.get("leader", cluster.leader)).name
+    if leader != before.name and "leader" in step.options and leader not in cluster.running:
+        raise BadStep(f"leader={leader} does not run: `start {leader}` first")
+    world.pass_ms()
+    await cluster.end(before.name)
+    await cluster.start(after)
+    repairs = []
+    if leader in (before.name, step.options.get("leader")):
+        repairs = await repaired(world, await cluster.lead(leader))
+    shown = cluster.workers[leader].title
+    return [f"{before.name} {before.runs} -> {after.runs}", f"leader {shown}", *repairs]

@@ -1,0 +1,125 @@
+"""The workers of a scenario as a group: who runs, who leads, who crashes where.
+
+The group is Kafka's, made simple: the leader leads until another is named, or until it has been
+silent for so long that the group does without it; then the first worker that runs takes over.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from controlplane.core.commands import Asked
+from controlplane.core.plan import Step
+from controlplane.scenario.journal import Deed, Journal
+from controlplane.scenario.running import Crashed, Running, Surroundings
+from controlplane.scenario.workers import Worker
+
+SESSION_TIMEOUT_MS = 10_000
+"""After so long a silence the group does without a worker (`session.timeout.ms`)."""
+
+AT_ONCE = ""
+"""Stands for the step where a worker crashes between two requests."""
+
+
+class Repair(NamedTuple):
+    """A command that a new leader has found unfinished, and how it has ended it.
+
+    Where the new leader has crashed over it there is no `ending`.
+    """
+
+    what: str
+    deeds: Sequence[Deed]
+    ending: str = ""
+    reason: str | None = None
+
+
+class Takeover(NamedTuple):
+    """A worker that has begun to lead, with what it had to repair; `crashed` behind this step."""
+
+    worker: Worker
+    repairs: Sequence[Repair] = ()
+    crashed: str | None = None
+
+
+class Cluster:
+    """Workers by name, in the order in which they were named."""
+
+    def __init__(self, around: Surroundings, journal: Journal) -> None:
+        self.workers: dict[str, Worker] = {}
+        self.running: dict[str, Running] = {}
+        self.leader = ""
+        self.armed: dict[str, str] = {}
+        """Who will crash, and behind which step."""
+        self._around = around
+        self._journal = journal
+        self._silent_since: dict[str, int] = {}
+
+    async def start(self, worker: Worker) -> None:
+        """A worker runs, and reads what there is."""
+        self.workers[worker.name] = worker
+        stepped = partial(self._stepped, worker.name)
+        self.running[worker.name] = Running(worker, self._around, stepped)
+        self._silent_since.pop(worker.name, None)
+        await self.running[worker.name].read()
+
+    async def end(self, name: str) -> None:
+        """A worker runs no more."""
+        running = self.running.pop(name, None)
+        if running is not None:
+            self._silent_since[name] = self._around.now_ms()
+            await running.follow()
+
+    async def lead(self, name: str) -> Takeover:
+        """A worker that runs leads from now on, and nobody else does."""
+        self.leader = name
+        for running in self.running.values():
+            await running.follow()
+        told: list[dict[str, Any]] = []
+        await self._journal.begin()
+        try:
+            await self.running[name].lead(lambda **facts: told.append(facts))
+        except Crashed as crash:
+            deeds = await self._journal.end()
+            await self.end(name)
+            return Takeover(self.workers[name], _repairs(told, deeds), str(crash))
+        return Takeover(self.workers[name], _repairs(told, await self._journal.end()))
+
+    async def takeover(self) -> Takeover | None:
+        """Whoever takes over because the leader has been silent for too long; None if nobody."""
+        since = self._silent_since.get(self.leader)
+        if since is None or self._around.now_ms() - since < SESSION_TIMEOUT_MS:
+            return None
+        heir = next((name for name in self.workers if name in self.running), None)
+        return None if heir is None else await self.lead(heir)
+
+    async def _stepped(self, name: str, asked: Asked, step: Step) -> None:
+        await self._journal.note(asked, step)
+        if self.armed.get(name) == step.name:
+            del self.armed[name]
+            raise Crashed(step.name)
+
+
+def _repairs(told: Sequence[Mapping[str, Any]], deeds: Sequence[Deed]) -> list[Repair]:
+    """What a controller has told of its repairs, and what the log tells of them."""
+    by_id: dict[str, list[Deed]] = defaultdict(list)
+    for deed in deeds:
+        by_id[deed.asked.command_id].append(deed)
+    repairs = [
+        Repair(
+            _what(facts["command"], facts["connector"]),
+            by_id.pop(facts["command_id"], ()),
+            facts["ending"],
+            facts["reason"],
+        )
+        for facts in told
+    ]
+    for broken_off in by_id.values():
+        command = broken_off[0].asked.command
+        tag = str(command.__struct_config__.tag)
+        repairs.append(Repair(_what(tag, getattr(command, "connector", None)), broken_off))
+    return repairs
+
+
+def _what(command: str, connector: str | None) -> str:
+    return command if connector is None else f"{command} {connector}"

@@ -1,0 +1,101 @@
+"""A request to a worker, from its asker's side: what is answered, and what it makes workers do."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from controlplane.core.commands import AnyCommand
+from controlplane.core.plan import Rejected
+from controlplane.rest import forwarding
+from controlplane.rest.errors import Answer, RestError, refused
+from controlplane.rest.outcomes import Done
+from controlplane.rest.reads import Reading, answer
+from controlplane.rest.writes import command_of, shown
+from controlplane.scenario.journal import Deed
+from controlplane.scenario.running import Crashed, Running
+from controlplane.scenario.world import World
+
+
+class Request(NamedTuple):
+    """What is asked. `target` is the raw path with its query."""
+
+    method: str
+    target: str
+    body: bytes | None
+    signed: bool = False
+    """It comes from a worker of the cluster."""
+
+
+class Crash(NamedTuple):
+    """Who crashed, and behind which step."""
+
+    worker: str
+    step: str
+
+
+class Exchange(NamedTuple):
+    """A request and all that came of it. Without an `answer` nobody has answered."""
+
+    answer: Answer | None
+    deeds: Sequence[Deed] = ()
+    passed_on: tuple[str, str] | None = None
+    """From the worker that was asked to the one that leads."""
+    crash: Crash | None = None
+
+
+async def exchange(world: World, via: str, request: Request) -> Exchange:
+    """Ask a worker, and let whoever has to carry it out do so."""
+    asked = world.cluster.running.get(via)
+    if asked is None:
+        return Exchange(None)
+    try:
+        if request.method == "GET":
+            reading = Reading(await asked.read(), world.plugins)
+            return Exchange(answer(reading, request.target))
+        command = _command(request, asked)
+        if asked.leads or not forwarding.forwards(command, asked.worker.profile):
+            return await _carried_out(world, asked, command)
+        return await _passed_on(world, asked, request, command)
+    except RestError as error:
+        return Exchange(error.answer())
+
+
+async def _passed_on(
+    world: World, asked: Running, request: Request, command: AnyCommand
+) -> Exchange:
+    """What the leader makes of it, who may be of another release and not even know the path."""
+    refusal = await asked.refusal(command)
+    if refusal is not None and forwarding.told_at_once(command, refusal):
+        raise refused(refusal)
+    way = asked.worker.name, world.cluster.leader
+    leader = world.cluster.running.get(world.cluster.leader)
+    if leader is None:
+        return Exchange(forwarding.unreachable().answer(), passed_on=way)
+    body = forwarding.body_passed_on(command, request.body, asked.worker.profile)
+    try:
+        command = _command(request._replace(body=body, signed=False), leader)
+    except RestError as error:
+        return Exchange(error.answer(), passed_on=way)
+    made = await _carried_out(world, leader, command)
+    if made.crash is not None:
+        made = made._replace(answer=forwarding.broken_off().answer())
+    return made._replace(passed_on=way)
+
+
+def _command(request: Request, worker: Running) -> AnyCommand:
+    method, target, body, signed = request
+    return command_of(method, target, body, worker.worker.profile, signed=signed)
+
+
+async def _carried_out(world: World, worker: Running, command: AnyCommand) -> Exchange:
+    await world.journal.begin()
+    try:
+        ended = await worker.execute(command)
+    except Crashed as crash:
+        deeds = await world.journal.end()
+        await world.cluster.end(worker.worker.name)
+        return Exchange(None, deeds, crash=Crash(worker.worker.name, str(crash)))
+    deeds = await world.journal.end()
+    if isinstance(ended, Rejected):
+        return Exchange(refused(ended).answer(), deeds)
+    done = Done(command, ended, await worker.read(), worker.worker.profile, world.plugins)
+    return Exchange(shown(done), deeds)

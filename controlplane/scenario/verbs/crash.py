@@ -1,0 +1,28 @@
+"""`crash`: a worker dies, now or in the middle of a plan."""
+
+from controlplane.scenario.parse import Step
+from controlplane.scenario.verbs import asking
+from controlplane.scenario.verbs.asking import BadStep
+from controlplane.scenario.world import World
+
+
+async def crash(world: World, step: Step) -> list[str]:
+    """Kill a worker as `kill -9` does: with `after=` as soon as it has done a step of that name.
+
+    What the step has written is in the log, and nothing else is. Without `after=` it dies at once,
+    between two requests. Who is silent for ten seconds leads no more (`tick`).
+
+        crash w1 after=tasks
+        ----
+        armed
+    """
+    asking.started(world)
+    asking.only(step, words=1, options=("after",))
+    name = asking.member(world.cluster.workers, step.words[0]).name
+    if "after" in step.options:
+        world.cluster.armed[name] = step.options["after"]
+        return ["armed"]
+    if name not in world.cluster.running:
+        raise BadStep(f"{name} does not run: `start {name}` first")
+    await world.cluster.end(name)
+    return [f"{name} crashed"]

@@ -1,0 +1,68 @@
+"""`GET`, `POST`, `PUT`, `PATCH`, `DELETE`: requests to a worker."""
+
+from collections.abc import Iterator
+
+from controlplane.scenario import show
+from controlplane.scenario.parse import Step
+from controlplane.scenario.requests import Exchange, Request, exchange
+from controlplane.scenario.verbs import asking
+from controlplane.scenario.verbs.asking import BadStep
+from controlplane.scenario.world import World
+
+
+async def request(world: World, step: Step) -> list[str]:
+    """Ask a worker as any HTTP client would: a path with its query, a body below.
+
+    The worker reads the log, does what its release does, and answers; what only the leader may do
+    is passed on to it. Whoever is asked writes no more than the request makes it write. Printed are
+    the way it went, the answer, and the records; with `steps=on` the records come first, each with
+    its step. `from=w2` is a request that a worker has signed, for the endpoints between workers.
+
+        PUT /connectors/orders/stop via=w1
+        ----
+        forwarded w1 -> w3
+        204
+        config@4  commit-orders         {"tasks":0}
+        config@5  target-state-orders   {"state":"PAUSED","state.v2":"STOPPED"}
+
+        GET /connectors via=w1
+        ----
+        200 ["orders"]
+
+        POST /connectors via=w1
+        {"name":"users","config":{"connector.class":"JdbcSource"}}
+        ----
+
+        PATCH /connectors/users/config via=w1
+        {"tasks.max":"2"}
+        ----
+
+        DELETE /connectors/users via=w1
+        ----
+    """
+    asking.started(world)
+    asking.only(step, words=1, options=("via", "from"), body=step.verb != "GET")
+    if "via" not in step.options:
+        raise BadStep("say which worker is asked: via=w1")
+    via = asking.member(world.cluster.workers, step.options["via"]).name
+    signed = "from" in step.options
+    if signed:
+        asking.member(world.cluster.workers, step.options["from"])
+    world.pass_ms()
+    body = "\n".join(step.body).encode() if step.body else None
+    made = await exchange(world, via, Request(step.verb, step.words[0], body, signed))
+    return await _shown(world, made)
+
+
+async def _shown(world: World, made: Exchange) -> list[str]:
+    steps = world.settings["steps"]
+    partitioned = await world.partitioned()
+    deeds = show.deeds(made.deeds, world.topics, partitioned, steps=steps)
+    answered = [*_crashed(made), show.answer(made.answer)]
+    way = [f"forwarded {made.passed_on[0]} -> {made.passed_on[1]}"] if made.passed_on else []
+    return [*way, *deeds, *answered] if steps else [*way, *answered, *deeds]
+
+
+def _crashed(made: Exchange) -> Iterator[str]:
+    if made.crash is not None:
+        yield f"{made.crash.worker} crashed after {made.crash.step}"

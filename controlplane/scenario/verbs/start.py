@@ -1,0 +1,39 @@
+"""`start`: a worker that has crashed comes back."""
+
+from controlplane.scenario import show
+from controlplane.scenario.parse import Step
+from controlplane.scenario.verbs import asking
+from controlplane.scenario.verbs.asking import BadStep
+from controlplane.scenario.verbs.leading import repaired
+from controlplane.scenario.world import World
+
+_NOTHING = "nothing to recover"
+
+
+async def start(world: World, step: Step) -> list[str]:
+    """Start a worker that does not run. It reads the log to its end.
+
+    If it leads, it ends the commands that the command topic holds unfinished: `repeated` from the
+    first step on, `finished` without another record because they have happened, or `given up`.
+    Without a command topic there is nothing that would tell of them.
+
+        start w1
+        ----
+        w1@3.9 read config to @4, offsets (empty), commands to @0
+        stop orders: repeated
+          config@5  commit-orders         {"tasks":0}
+          config@6  target-state-orders   {"state":"PAUSED","state.v2":"STOPPED"}
+    """
+    asking.started(world)
+    asking.only(step, words=1)
+    worker = asking.member(world.cluster.workers, step.words[0])
+    if worker.name in world.cluster.running:
+        raise BadStep(f"{worker.name} runs already: `crash {worker.name}` first")
+    world.pass_ms()
+    await world.cluster.start(worker)
+    ends = await world.log.ends(await world.log.topics())
+    read = f"{worker.title} read {show.ends(ends, world.topics)}"
+    if world.cluster.leader != worker.name:
+        return [read]
+    repairs = await repaired(world, await world.cluster.lead(worker.name))
+    return [read, *(repairs or [_NOTHING])]
