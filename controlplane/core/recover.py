@@ -2,9 +2,9 @@
 
 Every step of a plan may be repeated, so most commands are simply carried out again from the first
 step on. Three things are different. What has happened already (its commit point is in the log) is
-only finished. What would be refused now, because somebody else has changed the connector since, is
-given up. And a restart is never repeated: it is an event, and whoever asked for it has seen for
-himself whether it took place.
+only finished, with the steps behind that point. What would be refused now, because somebody else
+has changed the connector since, is given up. And a restart is never repeated: it is an event, and
+whoever asked for it has seen for himself whether it took place.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from controlplane.core import commands
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
 from controlplane.core.decide import decide
-from controlplane.core.plan import AskGroup, Done, Outcome, Plan, Question, Rejected
+from controlplane.core.plan import AskGroup, Done, Outcome, Plan, Question, Rejected, Step
 from controlplane.core.records import CommandAccepted
 from controlplane.core.state import ClusterState
 
@@ -49,7 +49,7 @@ def recover(state: ClusterState, accepted: CommandAccepted, context: Context) ->
     if isinstance(command, _EVENTS):
         return Recovery(Ending.GIVEN_UP, Plan((), Outcome(message=INTERRUPTED)))
     if happened(state, command):
-        return Recovery(Ending.FINISHED, Plan((), plan.outcome))
+        return Recovery(Ending.FINISHED, Plan(_behind_commit_point(plan), plan.outcome))
     now = _decided(state, command, context)
     if isinstance(now, Rejected):
         return Recovery(Ending.GIVEN_UP, Plan((), plan.outcome), now)
@@ -73,8 +73,12 @@ def _created(state: ClusterState, command: AnyCommand) -> bool:
 
 def _deleted(state: ClusterState, command: AnyCommand) -> bool:
     assert isinstance(command, commands.DeleteConnector)
-    name = command.connector
-    return name not in state.config.connectors and name not in state.config.targets
+    return command.connector not in state.config.connectors
+
+
+def _behind_commit_point(plan: Plan) -> tuple[Step, ...]:
+    names = [step.name for step in plan.steps]
+    return plan.steps[names.index(plan.commit_point) + 1 :] if plan.commit_point in names else ()
 
 
 _HAPPENED: Mapping[type, Happened] = {
