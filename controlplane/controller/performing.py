@@ -61,7 +61,7 @@ class Performing:
                 begun = []
                 failed = await self._act(step)
                 if failed is not None:
-                    await self._take_back(asked, done, failed)
+                    await self._take_back(asked, [*done, step], failed)
                     return failed
                 if is_last:
                     await self._append(asked, self._finished(asked, plan.outcome))
@@ -97,10 +97,18 @@ class Performing:
                 return Rejected(Reason.FAILED, str(failure))
         return None
 
-    async def _take_back(self, asked: Asked, done: Sequence[Step], failed: Rejected) -> None:
-        """Take back what has been done, the last step first, and note that the command failed."""
-        undone = [draft for step in reversed(done) for draft in step.undo or ()]
-        await self._append(asked, [*undone, *self._finished(asked, failed)])
+    async def _take_back(self, asked: Asked, begun: Sequence[Step], failed: Rejected) -> None:
+        """Take back what has begun, the last step first, and note that the command failed.
+
+        Also of the step that failed: some of it may have been done. What cannot be taken back
+        either stays.
+        """
+        for step in reversed(begun):
+            if step.undo is not None and step.undo.action is not None:
+                await self._act(step.undo)
+            elif step.undo is not None:
+                await self._append(asked, step.undo.records)
+        await self._append(asked, self._finished(asked, failed))
 
     async def _append(self, asked: Asked, drafts: Sequence[Draft]) -> None:
         if drafts:

@@ -70,7 +70,7 @@ AnyAction = AlterGroup | DeleteGroup | FenceProducers | RestartInstances
 class Step(msgspec.Struct, frozen=True):
     """One atomic batch of records, or one outside action.
 
-    `undo` are the records that take the step back where a later one cannot be done; None where
+    `undo` takes the step back where it fails half-way, or a later one cannot be done; None where
     nothing has to be (the step repeats safely, or shows no effect before the plan's commit point).
     """
 
@@ -79,7 +79,7 @@ class Step(msgspec.Struct, frozen=True):
     action: AnyAction | None = None
     barrier: tuple[str, ...] = ()
     """Topics to be read to what has been written before the plan goes on."""
-    undo: tuple[Draft, ...] | None = None
+    undo: "Step | None" = None
     best_effort: bool = False
     """Whether the plan goes on, and succeeds, if this step fails."""
 
@@ -141,6 +141,14 @@ class Plan(msgspec.Struct, frozen=True):
 # --- what must be asked first -------------------------------------------------------------------
 
 
+Offset = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+Offsets = tuple[Offset, ...]
+"""Partitions, each with the offset that it is to have; None takes its offset away.
+
+Those of a sink have the keys `kafka_topic`, `kafka_partition` and `kafka_offset`.
+"""
+
+
 class AskHook(msgspec.Struct, frozen=True):
     """Call the connector's `alterOffsets` with this config and these offsets, in order (KIP-875).
 
@@ -149,7 +157,7 @@ class AskHook(msgspec.Struct, frozen=True):
 
     connector: str
     config: Mapping[str, Any]
-    offsets: tuple[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None], ...]
+    offsets: Offsets
 
 
 class AskGroup(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ One source partition may lie in several topics, and in one topic under several s
 members in another order, white space, escapes. Java compares partitions, compaction compares bytes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from controlplane.core.codec.offsets import Identity, decode_partition, encode_partition, identity
@@ -47,7 +47,9 @@ def spellings(state: ClusterState, topic: str, connector: str) -> dict[Identity,
     return found
 
 
-def listed(state: ClusterState, topics: list[str], connector: str) -> Mapping[Identity, Spelled]:
+def listed(
+    state: ClusterState, topics: Sequence[str], connector: str
+) -> Mapping[Identity, Spelled]:
     """The partitions that a worker lists, once each, with a key of the first topic that has it.
 
     A partition whose last record was a tombstone is not listed, even where another spelling of its

@@ -10,7 +10,15 @@ from typing import Any
 
 from controlplane.core import commands
 from controlplane.core.context import Context
-from controlplane.core.decide import connectors, lifecycle, restarts, tasks, topics
+from controlplane.core.decide import (
+    connectors,
+    initial,
+    lifecycle,
+    offsets,
+    restarts,
+    tasks,
+    topics,
+)
 from controlplane.core.plan import Plan, Question, Rejected
 from controlplane.core.state import ClusterState
 
@@ -18,7 +26,7 @@ Decision = Plan | Question | Rejected
 _Decide = Callable[[ClusterState, Any, Context], Decision]
 
 _TABLE: Mapping[type, _Decide] = {
-    commands.CreateConnector: connectors.create,
+    commands.CreateConnector: initial.create,
     commands.PutConfig: connectors.put,
     commands.PatchConfig: connectors.patch,
     commands.DeleteConnector: connectors.delete,
@@ -27,6 +35,8 @@ _TABLE: Mapping[type, _Decide] = {
     commands.StopConnector: lifecycle.stop,
     commands.RestartConnector: restarts.restart,
     commands.RestartTask: restarts.restart_task,
+    commands.AlterOffsets: offsets.alter,
+    commands.ResetOffsets: offsets.reset,
     commands.ResetTopics: topics.reset,
     commands.SetLoggerLevel: topics.set_level,
     commands.PublishTasks: tasks.publish,

@@ -68,7 +68,8 @@ def fencing(state: ClusterState, name: str, context: Context) -> tuple[Step, ...
     of the new generation starts, and after all of the old one are fenced. It outlives its
     connector. Kafka: `DistributedHerder#doFenceZombieSourceTasks`.
     """
-    if name not in state.config.pending_fencing:
+    gone = name not in state.config.connectors and name in state.config.fenced_counts
+    if name not in state.config.pending_fencing and not gone:
         return ()  # no commit since the last count: done before
     count = state.config.task_counts.get(name, 0)
     record = TaskCount(name, count)
