@@ -1,9 +1,9 @@
 """Real Kafka for tests: KRaft brokers and Connect workers of any release, on loopback."""
 
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import httpx
@@ -54,8 +54,52 @@ SASL = {
 """What each listener offers: not the same, so that something can be missing."""
 
 
-class Broker:
-    """A cluster of one broker. Used with `async with`: up inside, gone behind.
+class _Service(ABC):
+    """A program that answers when it is up. Used with `async with`: up inside, gone behind."""
+
+    _program: JavaProgram
+
+    @property
+    def printed(self) -> str:
+        """The end of its log."""
+        return self._program.printed
+
+    @property
+    def log(self) -> Path:
+        """Where all goes that it prints."""
+        return self._program.log
+
+    def launch(self) -> None:
+        """Start it and wait for nothing."""
+        self._program.start()
+
+    async def start(self) -> None:
+        """Start it, on the same files if it has ended, and wait until it answers."""
+        self.launch()
+        await self._program.ready(self._answers)
+
+    async def stop(self) -> None:
+        """Let it stop in good order."""
+        await self._program.end()
+
+    async def kill9(self) -> None:
+        """End it as a crash does."""
+        await self._program.end(signal.SIGKILL)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *why: object) -> None:
+        await self.kill9()
+
+    @abstractmethod
+    async def _answers(self) -> bool:
+        """Whether it is up."""
+
+
+class Broker(_Service):
+    """A cluster of one broker.
 
     `listeners` are security protocols, each with a port of its own; `PLAINTEXT` is always there.
     """
@@ -78,7 +122,7 @@ class Broker:
             LOGGING,
             silent=False,
         )
-        self._server = self._program("broker", "kafka.Kafka", str(self._config))
+        self._program = self._java("broker", "kafka.Kafka", str(self._config))
 
     @property
     def bootstrap(self) -> str:
@@ -89,40 +133,13 @@ class Broker:
         """Address of the listener with a security protocol."""
         return f"127.0.0.1:{self.ports[protocol]}"
 
-    @property
-    def printed(self) -> str:
-        """The end of the broker's log."""
-        return self._server.printed
-
-    async def start(self) -> None:
-        """Start the broker again, on the same files, and wait until it answers."""
-        self._server.start()
-        await self._server.ready(self._answers)
-
-    async def stop(self) -> None:
-        """Let it stop in good order."""
-        await self._server.end()
-
-    async def kill9(self) -> None:
-        """End it as a crash does."""
-        await self._server.end(signal.SIGKILL)
-
     async def __aenter__(self) -> Self:
         scram = [f"--add-scram={line}" for line in self._scram_users()]
         tool = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._config))
-        await self._program("format", *tool, *scram).run()
-        await self.start()
-        return self
+        await self._java("format", *tool, *scram).run()
+        return await super().__aenter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._server.end(signal.SIGKILL)
-
-    def _program(self, name: str, *arguments: str) -> JavaProgram:
+    def _java(self, name: str, *arguments: str) -> JavaProgram:
         return JavaProgram(name, self.directory, self._path, QUIET, *arguments)
 
     async def _answers(self) -> bool:
@@ -203,8 +220,8 @@ WORKER: Settings = {
 """A worker whose changes show soon."""
 
 
-class Worker:
-    """A Connect worker. Used with `async with`: it answers inside, is gone behind.
+class Worker(_Service):
+    """A Connect worker.
 
     A setting's name is written with `__` for a dot: `Worker(…, offset__storage__partitions=25)`.
     """
@@ -233,45 +250,9 @@ class Worker:
         )
         self.rest = httpx.AsyncClient(base_url=self.url, timeout=30)
 
-    @property
-    def printed(self) -> str:
-        """The end of the worker's log."""
-        return self._program.printed
-
-    @property
-    def log(self) -> Path:
-        """Where all goes that it prints."""
-        return self._program.log
-
-    def launch(self) -> None:
-        """Start it and wait for nothing."""
-        self._program.start()
-
-    async def start(self) -> None:
-        """Start it, again if it has ended, and wait until it answers for its connectors."""
-        self.launch()
-        await self._program.ready(self._answers)
-
-    async def stop(self) -> None:
-        """Let it stop in good order."""
-        await self._program.end()
-
-    async def kill9(self) -> None:
-        """End it as a crash does."""
-        await self._program.end(signal.SIGKILL)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *why: object) -> None:
         await self.rest.aclose()
-        await self.kill9()
+        await super().__aexit__(*why)
 
     async def _answers(self) -> bool:
         try:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.logs.sqlite import SqliteLog
+from tests.jars import ROOT
 from tests.logs.reading import entries_of
 
 ROUNDS = {1: 16, 2: 10}
@@ -22,8 +23,6 @@ ROUNDS = {1: 16, 2: 10}
 ACKS = (1, 300)
 """A process is killed after so many acknowledgements, drawn at random: early in its life, or in
 the middle of a checkpoint (one per 1,000 pages)."""
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def start(path: Path, name: str) -> "subprocess.Popen[bytes]":

@@ -15,11 +15,10 @@ from controlplane.core.entry import Entry
 from controlplane.logs.log import LogCorrupt, LogError, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.logs.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION, upgrade
+from tests.jars import ROOT
 from tests.logs.contract import make_topics, record
 from tests.logs.folder import everything_below, names
 from tests.logs.reading import SAMPLE, by_place, entries_of, everything
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 async def make_log(path: Path) -> None:

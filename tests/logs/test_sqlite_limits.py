@@ -3,7 +3,6 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,23 +13,6 @@ from controlplane.logs.sqlite import SqliteLog, SqliteSettings, files
 from tests.logs.contract import make_topics, record
 from tests.logs.folder import names
 from tests.logs.reading import SAMPLE, T0, TOPICS, by_place, everything
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where the log lies."""
-    return tmp_path / "control.log"
-
-
-@pytest.fixture
-async def log(path: Path) -> AsyncIterator[SqliteLog]:
-    """A log with the topics of the sample."""
-    log = await SqliteLog.open(path)
-    await make_topics(log)
-    yield log
-    await log.close()
 
 
 async def test_a_bad_record_harms_nobody_else(log: SqliteLog) -> None:

@@ -12,26 +12,10 @@ import pytest
 from controlplane.core.entry import Position
 from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
-from tests.logs.contract import make_topics, record
+from tests.jars import ROOT
+from tests.logs.contract import record
 from tests.logs.folder import names
 from tests.logs.reading import SAMPLE, TOPICS, by_place, entries_of, everything, take
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where the log lies."""
-    return tmp_path / "control.log"
-
-
-@pytest.fixture
-async def log(path: Path) -> AsyncIterator[SqliteLog]:
-    """A log with the topics of the sample."""
-    log = await SqliteLog.open(path)
-    await make_topics(log)
-    yield log
-    await log.close()
 
 
 @pytest.fixture
