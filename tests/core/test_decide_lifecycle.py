@@ -1,0 +1,86 @@
+"""Pausing, resuming, stopping: one record, or two in the order that makes a crash harmless."""
+
+import pytest
+
+from controlplane.core.commands import (
+    PauseConnector,
+    ResumeConnector,
+    StopConnector,
+)
+from controlplane.core.plan import Reason, Rejected
+from controlplane.core.records import Target
+from tests.core.deciding import planned, refused, steps
+from tests.core.logs import Pair, config, connector, read, tasks
+
+A = connector("a")
+STOPPED: Pair = ("target-state-a", '{"state":"PAUSED","state.v2":"STOPPED"}')
+Lifecycle = PauseConnector | ResumeConnector | StopConnector
+COMMANDS = (PauseConnector("a"), ResumeConnector("a"), StopConnector("a"))
+
+WRITTEN = {
+    "2.8": ('{"state":"PAUSED"}', '{"state":"STARTED"}'),
+    "3.9": (
+        '{"state":"PAUSED","state.v2":"PAUSED"}',
+        '{"state":"STARTED","state.v2":"STARTED"}',
+    ),
+}
+WRITTEN |= {"3.4": WRITTEN["2.8"], "3.5": WRITTEN["3.9"], "kip": WRITTEN["3.9"]}
+
+
+@pytest.mark.parametrize("release", WRITTEN)
+@pytest.mark.parametrize("log", [[A], [A, *tasks("a", 2)], [A, *tasks("a", 0), STOPPED]])
+def test_pausing_and_resuming_take_one_record(log: list[Pair], release: str) -> None:
+    """S3, S4: the same whatever the state is, and nothing else is written; never STOPPED (S2)."""
+    paused, started = WRITTEN[release]
+    assert steps(log, PauseConnector("a"), release) == {"state": [f"target-state-a {paused}"]}
+    assert steps(log, ResumeConnector("a"), release) == {"state": [f"target-state-a {started}"]}
+
+
+@pytest.mark.parametrize(
+    ("release", "exactly_once"), [("3.5", False), ("3.9", True), ("kip", False)]
+)
+def test_stopping_takes_the_tasks_first(release: str, *, exactly_once: bool) -> None:
+    """T1: no prefix is STOPPED with tasks, and each record is read back before the next."""
+    log = [A, *tasks("a", 2)]
+    plan = planned(log, StopConnector("a"), release, exactly_once=exactly_once)
+    assert [step.name for step in plan.steps] == ["tasks", "state"]
+    assert [step.barrier for step in plan.steps] == [("connect-configs",)] * 2
+    written = [(one.key, one.value) for step in plan.steps for one in step.records]
+    targets = [Target.STARTED, Target.STARTED, Target.STOPPED]
+    for done, target in enumerate(targets):
+        state = read(config(*log, *written[:done]), release)
+        assert (state.config.targets["a"], len(state.config.task_ids("a"))) == (
+            target,
+            0 if done else 2,
+        )
+
+
+def test_stopping_again_writes_the_same() -> None:
+    """T2: and changes nothing."""
+    log = [A, *tasks("a", 0), STOPPED]
+    once = steps([A], StopConnector("a"))
+    assert steps(log, StopConnector("a")) == once
+    written = [
+        (one.key, one.value)
+        for step in planned(log, StopConnector("a")).steps
+        for one in step.records
+    ]
+    before, after = (read(config(*part), "kip").config for part in (log, [*log, *written]))
+    assert (before.targets, before.task_counts) == (after.targets, after.task_counts)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("release", ["3.9", "kip"])
+def test_there_must_be_a_connector(command: Lifecycle, release: str) -> None:
+    """A target state without a config is none."""
+    gone = Rejected(Reason.NO_SUCH_CONNECTOR, "Unknown connector a")
+    assert refused([STOPPED], command, release) == gone
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_came_with_its_kip(command: Lifecycle) -> None:
+    """KIP-52 brought pausing, KIP-875 stopping; what is not there is refused before all else."""
+    without = {"0.9", "3.4"} if isinstance(command, StopConnector) else {"0.9"}
+    for release in without:
+        assert refused([], command, release) == Rejected(Reason.NOT_OFFERED, None)
+    assert planned([A], command, "3.5").steps
