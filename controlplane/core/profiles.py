@@ -159,8 +159,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Messages point at the character that is wrong; elsewhere behind it."""
     rest_body_word_placed_before: bool
     """Messages point at the beginning of a word that is none of JSON's; elsewhere at its end."""
+    rest_body_switches: bool
+    """Messages know of switches (Jackson 2.14) that would allow `+1` or `-.5`."""
     rest_body_out_of_token: bool
-    """Of another shape is "out of START_ARRAY token"; elsewhere "from Array value"."""
+    """Jackson 2.10 says of another shape: "out of START_ARRAY token"; later "from Array value"."""
     rest_body_extra_end_known: bool
     """A bracket that closes nothing is called so; elsewhere it is a wrong one."""
     rest_body_stray_bracket: bool
@@ -324,9 +326,10 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("rest_body_source_hidden", "Jackson 2.16", _from("3.7.0")),
     Behaviour("rest_body_error_placed_before", "Jackson 2.17", _from("4.0.2")),
     Behaviour("rest_body_word_placed_before", "Jackson 2.21", _from("4.2.1")),
+    Behaviour("rest_body_switches", "Jackson 2.14", _from("3.7.0")),
     Behaviour("rest_body_out_of_token", "Jackson 2.12", _until("3.0.0")),
     Behaviour("rest_body_extra_end_known", "Jackson 2.19", _from("4.1.0")),
-    Behaviour("rest_body_stray_bracket", "Jackson 2.19", _until("4.1.0")),
+    Behaviour("rest_body_stray_bracket", "Jackson 2.21", _until("4.2.1")),
     Behaviour("writes_empty_commit", "KAFKA-3459", _from("0.10.0.0")),
     Behaviour("writes_target_first", "KIP-980", _from("3.7.0")),
     Behaviour("writes_log_key", "ours", (), kip=True),

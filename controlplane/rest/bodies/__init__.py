@@ -22,7 +22,7 @@ from controlplane.rest.bodies.binding import (
     texts,
     values,
 )
-from controlplane.rest.bodies.faults import ENTITIES, Fault, place, source
+from controlplane.rest.bodies.faults import ENTITIES, Fault, source
 from controlplane.rest.bodies.tokens import Kind, Token, Tokens
 from controlplane.rest.errors import BadRequest, Failed, RestError
 
@@ -177,7 +177,7 @@ def _read(body: bytes | None, shape: Shape, profile: Profile) -> Any:
     units = ""
     try:
         tokens = Tokens(body or b"", profile)
-        units = tokens.units
+        units = tokens.scanner.units
         first = tokens.next()
         if first is None:
             return None
@@ -193,7 +193,7 @@ def _check_end(tokens: Tokens, shape: Shape) -> None:
     token = tokens.next()
     if token is None:
         return
-    bound = shape.class_name if isinstance(shape, Bean) else MAP
+    bound = shape.class_name if isinstance(shape, Bean) else "java.util.Map"
     raise Fault(
         f"Trailing token (of type {token.kind.value[0]}) found after value (bound as `{bound}`): "
         "not allowed as per `DeserializationFeature.FAIL_ON_TRAILING_TOKENS`",
@@ -206,9 +206,9 @@ def _refused(fault: Fault, units: str, profile: Profile) -> RestError:
     if profile.rest_bad_body_is_askers:
         return BadRequest(f"{fault.text}. Look at {_field(fault)}{_at(fault, units)}.")
     text = fault.text
-    if fault.at is not None:
-        line, column = place(units, fault.at)
-        text += f"\n at [Source: {source(profile)}; line: {line}, column: {column}]"
+    if (where := fault.place(units)) is not None:
+        shown = f"line: {where.line}, column: {where.column}"
+        text += f"\n at [Source: {source(profile)}; {shown}]"
     if fault.chain:
         text += f" (through reference chain: {'->'.join(map(str, fault.chain))})"
     return Failed(text)
@@ -224,10 +224,8 @@ def _field(fault: Fault) -> str:
 
 
 def _at(fault: Fault, units: str) -> str:
-    if fault.at is None:
-        return ""
-    line, column = place(units, fault.at)
-    return f", line {line}, column {column}"
+    where = fault.place(units)
+    return "" if where is None else f", line {where.line}, column {where.column}"
 
 
 def _missing(

@@ -20,6 +20,7 @@ MAP = "java.util.LinkedHashMap"
 LIST = "java.util.ArrayList"
 TEXTS = f"{MAP}<{TEXT},{TEXT}>"
 ANYTHING = f"{MAP}<{TEXT},java.lang.Object>"
+_RAW = f"{MAP}<java.lang.Object,java.lang.Object>"
 
 _INT, _LONG = range(-(2**31), 2**31), range(-(2**63), 2**63)
 _ENDS = (Kind.END_OBJECT, Kind.END_ARRAY)
@@ -41,7 +42,8 @@ class Reader(NamedTuple):
         """Complain of a value of another shape."""
         name, spoken = token.kind.value
         if self.profile.rest_body_out_of_token:
-            text = f"Cannot deserialize instance of `{wanted}` out of {name} token"
+            raw = _RAW if wanted.startswith(MAP) else wanted
+            text = f"Cannot deserialize instance of `{raw}` out of {name} token"
         else:
             text = f"Cannot deserialize value of type `{wanted}` from {spoken}"
             text += f" (token `JsonToken.{name}`)"
@@ -114,13 +116,17 @@ def map_of(shape: Shape, wanted: str) -> Shape:
         if token.kind is Kind.NULL:
             return None
         if token.kind is Kind.STRING:
-            _from_text(reader, token, MAP)
+            _from_text(reader, token, wanted)
         if token.kind is not Kind.OBJECT:
             reader.mismatch(wanted, token)
         found: dict[str, Any] = {}
         while (name := reader.next()).kind is Kind.NAME:
             value = reader.next()
-            found[name.text] = _part(reader, shape, value, Link(MAP, name.text))
+            try:
+                found[name.text] = shape(reader, value)
+            except Fault as fault:
+                # Where the JSON itself is broken, Jackson does not name the key.
+                raise (fault if fault.syntax else fault.within(Link(MAP, name.text))) from None
         return found
 
     return read
@@ -132,22 +138,19 @@ def list_of(shape: Shape, wanted: str) -> Shape:
     def read(reader: Reader, token: Token) -> list[Any] | None:
         if token.kind is Kind.NULL:
             return None
+        if token.kind is Kind.STRING and not reader.profile.rest_body_switches:
+            _check_blank(reader, token, f"element of `{LIST}<{wanted}>`")
         if token.kind is not Kind.ARRAY:
             reader.mismatch(f"{LIST}<{wanted}>", token)
         found: list[Any] = []
         while (value := reader.next()).kind is not Kind.END_ARRAY:
-            found.append(_part(reader, shape, value, Link(LIST, len(found))))
+            try:
+                found.append(shape(reader, value))
+            except Fault as fault:
+                raise fault.within(Link(LIST, len(found))) from None
         return found
 
     return read
-
-
-def _part(reader: Reader, shape: Shape, token: Token, link: Link) -> Any:
-    """A member of a container. Where the JSON itself is broken, Jackson does not name the place."""
-    try:
-        return shape(reader, token)
-    except Fault as fault:
-        raise (fault if fault.syntax else fault.within(link)) from None
 
 
 texts: Shape = map_of(text, TEXTS)
@@ -169,8 +172,8 @@ class Bean(msgspec.Struct, frozen=True):
     def __call__(self, reader: Reader, token: Token) -> dict[str, Any] | None:
         """The fields that are given.
 
-        One that is not known is complained of at the end, unless all that are known stand before
-        it: then the object is there already, and the complaint comes at once.
+        The object is made as soon as it has every field; if it lacks some, at the end. Only then
+        is a strange field complained of, and at once if it comes later still.
         """
         if token.kind is Kind.NULL:
             return None
@@ -181,12 +184,16 @@ class Bean(msgspec.Struct, frozen=True):
         while (name := reader.next()).kind is Kind.NAME:
             value = reader.next()
             if name.text in self.fields:
+                missing = len(self.fields) - len(found)
                 found[name.text] = self._field(reader, name.text, value)
+                if strange and missing == 1 and len(found) == len(self.fields):
+                    reader.next()
+                    self._unknown(reader, strange[0])
+            elif len(found) == len(self.fields):
+                self._unknown(reader, name.text)
             else:
                 anything(reader, value)
                 strange.append(name.text)
-            if strange and len(found) == len(self.fields):
-                break
         if strange:
             self._unknown(reader, strange[0])
         return found
@@ -211,7 +218,7 @@ class Bean(msgspec.Struct, frozen=True):
             f'Unrecognized field "{name}" (class {self.class_name}), '
             f"not marked as ignorable ({known}{names}{end})"
         )
-        raise Fault(text, reader.tokens.at).within(Link(self.class_name, name))
+        raise Fault(text, reader.tokens.scanner.at).within(Link(self.class_name, name))
 
 
 def choice(name: str, names: tuple[str, ...]) -> Shape:
@@ -264,15 +271,20 @@ def _integer(number: int) -> tuple[str, str]:
 
 
 def _from_text(reader: Reader, token: Token, wanted: str) -> NoReturn:
+    raw, _, _ = wanted.partition("<")
     given = reader.tokens.text_of(token)
-    if not given.strip():
-        what = 'empty String ("")' if not given else "blank String (all whitespace)"
-        raise Fault(
-            f"Cannot coerce {what} to element of `{wanted}` "
-            "(but could if coercion was enabled using `CoercionConfig`)",
-            token.at,
-        )
-    _no_creator(wanted, "String", f"String value ('{given.strip()}')", token)
+    if not reader.profile.rest_body_out_of_token:
+        whole = raw if reader.profile.rest_body_switches else wanted
+        _check_blank(reader, token, f"element of `{whole}`" if raw == MAP else f"`{raw}` value")
+        given = given.strip()
+    _no_creator(raw, "String", f"String value ('{given}')", token)
+
+
+def _check_blank(reader: Reader, token: Token, wanted: str) -> None:
+    """A text without anything in it is not even tried."""
+    if not reader.tokens.text_of(token).strip():
+        hint = "(but could if coercion was enabled using `CoercionConfig`)"
+        raise Fault(f'Cannot coerce empty String ("") to {wanted} {hint}', token.at)
 
 
 def _no_creator(wanted: str, argument: str, given: str, token: Token) -> NoReturn:

@@ -21,12 +21,15 @@ class Link(NamedTuple):
 
 
 class Fault(Exception):
-    """A body that cannot be read. `at` is the unit that Jackson points to; None: it does not."""
+    """A body that cannot be read. Jackson points at the unit `at`, or behind it; None: nowhere."""
 
-    def __init__(self, text: str, at: int | None, *, syntax: bool = False) -> None:
+    def __init__(
+        self, text: str, at: int | None, *, behind: bool = False, syntax: bool = False
+    ) -> None:
         super().__init__(text)
         self.text = text
         self.at = at
+        self.behind = behind
         self.syntax = syntax
         """The JSON is broken (else: it is JSON of another shape)."""
         self.chain: tuple[Link, ...] = ()
@@ -35,6 +38,13 @@ class Fault(Exception):
         """The same fault of something that is part of something."""
         self.chain = (link, *self.chain)
         return self
+
+    def place(self, units: str) -> "Place | None":
+        """Where it is in a body."""
+        if self.at is None:
+            return None
+        line, column = place(units, self.at)
+        return Place(line, column + self.behind)
 
 
 class Place(NamedTuple):

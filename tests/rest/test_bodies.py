@@ -1,0 +1,230 @@
+"""Request bodies: what they ask for, and what is wrong with them in the words of each release."""
+
+import base64
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.profiles import KIP, Profile
+from controlplane.rest import bodies
+from controlplane.rest.bodies import Offset
+from controlplane.rest.errors import RestError
+from tests.jars import java
+from tests.oracle.kafka import release_path
+from tests.rest.jackson.corpus import BODIES, LIMITS
+
+READERS: dict[str, Callable[[bytes | None, Profile], Any]] = {
+    "create": bodies.create,
+    "config": bodies.config,
+    "offsets": bodies.alteration,
+}
+OURS = Profile.of(KIP)
+NEWEST = Profile.of("4.3")
+V39 = Profile.of("3.9.1")
+
+RELEASES = ("2.8.2", "3.4.1", "3.9.1", "4.2.0", "4.3.0")
+HARNESS = Path(__file__).parent / "jackson" / "Bodies.java"
+STREAM = "org.glassfish.jersey.message.internal.ReaderInterceptorExecutor$UnCloseableInputStream"
+JAVA_TIMEOUT_S = 120
+
+HIDDEN = "[Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled); line: 1"
+
+
+def refusal(read: Callable[..., Any], body: bytes | None, profile: Profile) -> tuple[int, str]:
+    """Status and message with which a body is refused."""
+    with pytest.raises(RestError) as refused:
+        read(body, profile)
+    answer = refused.value.answer()
+    return answer.status, answer.body["message"]
+
+
+def told(kind: str, body: bytes, profile: Profile) -> str:
+    """What Jackson says of a body: `OK`, or `NO` and why. What comes after Jackson is no matter."""
+    try:
+        READERS[kind](body, profile)
+    except RestError as refused:
+        message = str(refused)
+        if not message.startswith(("Cannot invoke ", "Partitions / offsets need")):
+            return f"NO{message}"
+    return "OK"
+
+
+def kafkas(release: str, asked: list[tuple[str, bytes]]) -> Iterator[str | None]:
+    """What Kafka's own classes and its Jackson say; None: this release has no such request."""
+    lines = "".join(f"{kind} {base64.b64encode(body).decode()}\n" for kind, body in asked)
+    command = [str(java()), "-Xmx128m", "-cp", release_path(release), str(HARNESS)]
+    done = subprocess.run(
+        command, input=lines, capture_output=True, text=True, timeout=JAVA_TIMEOUT_S, check=True
+    )
+    for line in done.stdout.splitlines():
+        yield (
+            None
+            if line == "-"
+            else base64.b64decode(line).decode().replace("Bodies$Stream", STREAM)
+        )
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("release", RELEASES)
+def test_words_are_jacksons(release: str) -> None:
+    """Over three hundred bodies, most of them broken: the very words of that release's worker."""
+    asked = [(kind, body) for kind, some in BODIES.items() for body in some]
+    wrong = [
+        f"{kind} {body!r}\n  Kafka: {theirs}\n  ours:  {ours}"
+        for (kind, body), theirs in zip(asked, kafkas(release, asked), strict=True)
+        if theirs is not None and theirs != (ours := told(kind, body, Profile.of(release)))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+ANY = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "column"),
+    [
+        (b'{"a" 1}', "Unexpected character ('1' (code 49)): was expecting a colon to separate", 7),
+        (b'{"a":tru}', f"Unrecognized token 'tru': was expecting {ANY}", 10),
+        (b'{"a":01}', "Invalid numeric value: Leading zeroes not allowed", 7),
+        (b'{"a":"\xff"}', "Invalid UTF-8 start byte 0xff", 8),
+        (b"{} {}", "Trailing token (of type START_OBJECT) found after value (bound as ", 4),
+        (b'{"a":{}}', "Cannot deserialize value of type `java.lang.String` from Object value", 6),
+    ],
+)
+def test_a_release_fails_at_a_bad_body(body: bytes, text: str, column: int) -> None:
+    """A worker answers 500 with what Jackson says, and where in the body."""
+    status, message = refusal(bodies.config, body, V39)
+    assert status == 500
+    assert message.startswith(text)
+    assert f"\n at {HIDDEN}, column: {column}]" in message
+
+
+@pytest.mark.parametrize("body", [None, b"", b" \n", b" null "])
+def test_a_release_fails_at_no_body(body: bytes | None) -> None:
+    """What the JVM says about a null."""
+    message = 'Cannot invoke "java.util.Map.get(Object)" because "connectorConfig" is null'
+    assert refusal(bodies.config, body, V39) == (500, message)
+
+
+@pytest.mark.parametrize(
+    ("read", "body", "field"),
+    [
+        (bodies.config, b"{", "the body, line 1, column 2"),
+        (bodies.config, b'{\n "a": {}}', "a, line 2, column 7"),
+        (bodies.create, b'{"name":"x","config":{"a":[]}}', "config.a, line 1, column 27"),
+        (bodies.create, b'{"config":{},"foo":1}', "foo, line 1, column 22"),
+        (bodies.alteration, b'{"offsets":[{"partition":1}]}', "offsets[0].partition, line 1"),
+    ],
+)
+def test_we_tell_the_asker_which_field(read: Callable[..., Any], body: bytes, field: str) -> None:
+    """Under our own profile it is the asker's fault, and the sentence names the field."""
+    status, message = refusal(read, body, OURS)
+    assert status == 400
+    assert f". Look at {field}" in message
+    assert message.startswith(refusal(read, body, NEWEST)[1].partition("(class")[0].split("\n")[0])
+
+
+def test_we_tell_the_asker_what_is_missing() -> None:
+    """Nothing of ours speaks of null pointers."""
+    assert refusal(bodies.config, None, OURS) == (400, "The body of the request is missing")
+    assert refusal(bodies.create, b"{}", OURS) == (400, "The field config is missing")
+
+
+def test_scalars_are_texts() -> None:
+    """Numbers and booleans are taken as they are spelled; null stays; the last of equals wins."""
+    body = b'{"a":1.50,"b":true,"c":null,"d":1e3,"e":"x","e":"y","f":-0}'
+    assert bodies.config(body, V39) == {
+        "a": "1.50", "b": "true", "c": None, "d": "1e3", "e": "y", "f": "-0",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_bodies_come_in_any_encoding(encoding: str) -> None:
+    """Jackson guesses it from the first bytes."""
+    assert bodies.config('{"ä":"😀"}'.encode(encoding), V39) == {"ä": "😀"}
+
+
+def test_text_behind_the_value() -> None:
+    """Ignored up to 3.6, refused from 3.7 on."""
+    assert bodies.config(b'{"a":"b"} or so', Profile.of("3.6.2")) == {"a": "b"}
+    assert refusal(bodies.config, b'{"a":"b"} or so', Profile.of("3.7.0"))[0] == 500
+
+
+def test_initial_state_follows_the_release() -> None:
+    """A field that a release does not know is an error there (KIP-980, KIP-995)."""
+    body = b'{"name":"x","config":{},"initial_state":"paused"}'
+    assert bodies.create(body, V39).initial_state == "PAUSED"
+    status, message = refusal(bodies.create, body, Profile.of("3.6.2"))
+    assert status == 500
+    assert message.startswith('Unrecognized field "initial_state"')
+    assert '(2 known properties: "config", "name"])' in message
+
+
+def test_offsets_keep_their_numbers() -> None:
+    """Numbers are numbers here, of any size, and nothing is too deep."""
+    body = b'{"offsets":[{"partition":{"a":123456789012345678901,"b":1.0},"offset":{"c":[{}]}},{}]}'
+    assert bodies.alteration(body, V39) == [
+        Offset({"a": 123456789012345678901, "b": 1.0}, {"c": [{}]}),
+        Offset(None, None),
+    ]
+
+
+@pytest.mark.parametrize("body", [b'{"offsets":[]}', b'{"offsets":null}', b"{}"])
+def test_offsets_are_needed(body: bytes) -> None:
+    """An alteration without offsets asks for nothing."""
+    wanted = 400, "Partitions / offsets need to be provided for an alter offsets request"
+    assert refusal(bodies.alteration, body, V39) == wanted
+    assert refusal(bodies.alteration, body, OURS) == wanted
+
+
+def test_offsets_in_the_form_of_the_kip() -> None:
+    """KIP-875 says what the connector is and calls the keys of a sink otherwise; Kafka does not."""
+    body = b'{"offsets":{"sink":[{"partition":{"topic":"t","partition":0},"offset":{"offset":5}}]}}'
+    assert bodies.alteration(body, OURS) == [
+        Offset({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 5}, "sink")
+    ]
+    source = b'{"offsets":{"source":[{"partition":{"topic":"t"},"offset":{"offset":5}}]}}'
+    assert bodies.alteration(source, OURS) == [Offset({"topic": "t"}, {"offset": 5}, "source")]
+    assert refusal(bodies.alteration, body, V39)[0] == 500
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"offsets":{"source":[{}],"sink":[{}]}}',
+        b'{"offsets":{"other":[{}]}}',
+        b'{"offsets":{"source":null}}',
+        b'{"offsets":{}}',
+    ],
+)
+def test_offsets_of_no_kind(body: bytes) -> None:
+    """An object that is none of the KIP's says what it should be."""
+    assert refusal(bodies.alteration, body, OURS)[0] == 400
+
+
+@pytest.mark.parametrize("profile", [Profile.of("2.8.2"), V39, OURS], ids=str)
+@pytest.mark.parametrize("body", LIMITS, ids=len)
+def test_what_is_too_large_is_refused(body: bytes, profile: Profile) -> None:
+    """Digits, names and levels have limits, under every release."""
+    assert " exceeds the maximum allowed (" in refusal(bodies.create, body, profile)[1]
+
+
+@given(body=st.binary() | st.text().map(str.encode), kind=st.sampled_from(sorted(READERS)))
+@pytest.mark.parametrize("release", ["2.8.2", "3.9.1", "4.3.0", KIP])
+def test_any_bytes_are_read_or_refused(release: str, body: bytes, kind: str) -> None:
+    """Nothing that somebody sends makes us fail."""
+    told(kind, body, Profile.of(release))
+
+
+CUT = b'{"name":"x\\u00e4\xc3\xa4","config":{"a":-1.5e+3,"b":[true,null]},"initial_state":"PAUSED"}'
+
+
+@pytest.mark.parametrize("end", range(len(CUT)), ids=str)
+def test_a_body_that_breaks_off_is_refused(end: int) -> None:
+    """Wherever a body ends too early, that is told."""
+    assert refusal(bodies.create, CUT[:end], V39)[0] == 500
