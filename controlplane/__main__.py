@@ -22,6 +22,7 @@ COMMANDS = {
     "inspect": Command("controlplane.cli.inspect:inspect", "Show what a log makes a worker know."),
     "verify": Command("controlplane.cli.verify:verify", "Compare a log with recorded answers."),
     "serve": Command("controlplane.cli.serve:serve", "Answer Connect's read requests from a log."),
+    "config": Command("controlplane.cli.config:config", "Show the settings, and who told each."),
     "scenario": Command("controlplane.cli.scenario:scenario", "Run scenario files."),
 }
 

@@ -1,8 +1,10 @@
-"""A worker's `.properties` file: the text format of `java.util.Properties`, and values by key."""
+"""A worker's `.properties` file: the text format of `java.util.Properties`, line by line."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from itertools import starmap
 from pathlib import Path
+from typing import NamedTuple
 
 MAX_PROPERTIES_BYTES = 1 << 20
 """A worker's file has a few kB; what is larger than 1 MiB is something else and is not read."""
@@ -22,55 +24,27 @@ _TRAILING_BACKSLASHES = re.compile(r"\\*$")
 _SURROGATES = re.compile("[\ud800-\udfff]+")
 
 
-_WHITE = "".join(map(chr, range(0x21)))
-"""What Java's `String.trim` takes away, which Kafka applies to every value."""
+class Property(NamedTuple):
+    """A key, its value, and the number of the line on which it begins, from 1."""
 
-_PROVIDED = re.compile(r"\$\{[^}]*:[^}]*\}")
-
-
-class Properties:
-    """Values by key as Kafka takes them: trimmed. An empty value counts as none."""
-
-    def __init__(self, raw: Mapping[str, str]) -> None:
-        self._raw = raw
-
-    def text(self, key: str) -> str | None:
-        """The value, or None.
-
-        Raises:
-            SettingsError: the value is left to a config provider, and those are not run here.
-        """
-        value = self._raw.get(key, "").strip(_WHITE)
-        if self._raw.get("config.providers") and _PROVIDED.search(value):
-            raise SettingsError(
-                f"{key} comes from a config provider, which cannot be asked here: "
-                "use a copy of the file with the value written into it"
-            )
-        return value or None
-
-    def path(self, key: str) -> Path | None:
-        """The value as the path of a file, or None."""
-        value = self.text(key)
-        return Path(value) if value else None
-
-    def choice(self, key: str, choices: tuple[str, ...], default: str) -> str:
-        """The value, which must be one of `choices` (upper case; any case is understood)."""
-        value = (self.text(key) or default).upper()
-        if value not in choices:
-            raise SettingsError(f"{key} is {value!r}: use {', '.join(choices)}")
-        return value
-
-    def blank(self, key: str) -> bool:
-        """The key is there and its value is empty."""
-        return key in self._raw and self.text(key) is None
+    line: int
+    key: str
+    value: str
 
 
-def read_properties(path: Path) -> Properties:
+def read_properties(path: Path) -> list[Property]:
     """The properties in a file, which Java reads as ISO-8859-1.
 
     Raises:
         SettingsError: the file cannot be read or is no such file.
     """
+    try:
+        return list(properties_in(_content(path).decode("iso-8859-1")))
+    except SettingsError as failure:
+        raise SettingsError(f"{path}: {failure}") from None
+
+
+def _content(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_PROPERTIES_BYTES + 1)
@@ -78,11 +52,11 @@ def read_properties(path: Path) -> Properties:
         raise SettingsError(f"cannot be read ({failure.strerror})") from None
     if len(content) > MAX_PROPERTIES_BYTES or b"\0" in content:
         raise SettingsError("is no .properties file: give the one your worker is started with")
-    return Properties(parse_properties(content.decode("iso-8859-1")))
+    return content
 
 
-def parse_properties(text: str) -> dict[str, str]:
-    r"""Keys and values of a text as `java.util.Properties#load` reads it; the last of a key wins.
+def properties_in(text: str) -> Iterator[Property]:
+    r"""What `java.util.Properties#load` reads in a text; there the last of a key wins.
 
     `=`, `:` or white space separates; `#` and `!` begin comments; a line that ends in an odd number
     of backslashes goes on in the next; `\t`, `\n`, `\r`, `\f` and `\uXXXX` are characters, and a
@@ -91,7 +65,7 @@ def parse_properties(text: str) -> dict[str, str]:
     Raises:
         SettingsError: `\u` without four hexadecimal digits.
     """
-    return dict(_pair(number, line) for number, line in _logical_lines(text))
+    return starmap(_property, _logical_lines(text))
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -116,12 +90,13 @@ def _trailing_backslashes(line: str) -> str:
     return found.group() if found else ""
 
 
-def _pair(number: int, line: str) -> tuple[str, str]:
+def _property(number: int, line: str) -> Property:
     key = _KEY.match(line)
     assert key is not None  # it matches nothing, too
     separator = _SEPARATOR.match(line, key.end())
     assert separator is not None
-    return _unescaped(number, key.group()), _unescaped(number, line[separator.end() :])
+    value = _unescaped(number, line[separator.end() :])
+    return Property(number, _unescaped(number, key.group()), value)
 
 
 def _unescaped(number: int, text: str) -> str:

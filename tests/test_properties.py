@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.properties import SettingsError, parse_properties
+from controlplane.properties import SettingsError, properties_in
 from tests.jars import java
 
 FORMAT = [
@@ -33,6 +33,11 @@ FORMAT = [
 """Texts, and what `java.util.Properties` makes of them."""
 
 
+def parse_properties(text: str) -> dict[str, str]:
+    """Values by key, as Java's own class has them: the last of a key wins."""
+    return {one.key: one.value for one in properties_in(text)}
+
+
 @pytest.mark.parametrize(("text", "properties"), FORMAT)
 def test_format(text: str, properties: dict[str, str]) -> None:
     """Separators, comments, continued lines and escapes, as Java has them."""
@@ -43,6 +48,12 @@ def test_broken_escape() -> None:
     r"""A `\u` without its digits is told with its line, the first of a continued one."""
     with pytest.raises(SettingsError, match="line 2:"):
         parse_properties("a=1\nb=\\\n\\u12\nc=3")
+
+
+def test_lines() -> None:
+    """A property is told with the line on which it begins."""
+    found = properties_in("# no\n\na=1\nb=2,\\\n  3\nc=4")
+    assert [(one.line, one.key) for one in found] == [(3, "a"), (4, "b"), (6, "c")]
 
 
 PIECES = [*"\\\\\\=:# !ab \t\f\n\r\u00e9\0", "\\u0041", "\\ud83d\\ude00", "\\u00", "key=value\n"]

@@ -1,18 +1,27 @@
 """What is taken out of a worker's `.properties` file, and what is not shown of it."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
 
-from controlplane.properties import MAX_PROPERTIES_BYTES
+from controlplane.core.context import Worker as Deciding
+from controlplane.core.state import Topics
+from controlplane.properties import MAX_PROPERTIES_BYTES, SettingsError
 from controlplane.security import KafkaSecurity, Sasl, Secret, Tls
-from controlplane.settings import (
-    SettingsError,
-    WorkerProperties,
-    WorkerSettings,
-    read_worker_properties,
-)
+from controlplane.settings import Configuration, WorkerSettings
+from controlplane.settings.access import AccessSettings, kafka_security
+from controlplane.settings.listening import Address, listening
+from controlplane.settings.sources import told_by_file
+from controlplane.settings.worker import deciding
+
+
+class Found(NamedTuple):
+    """What a file tells of a worker, and of how to get in."""
+
+    settings: WorkerSettings
+    security: KafkaSecurity
 
 
 @pytest.fixture
@@ -27,24 +36,29 @@ class Worker:
     def __init__(self, file: Path) -> None:
         self.file = file
 
-    def read(self, *lines: str) -> WorkerProperties:
-        """The settings in a file of these lines."""
+    def configuration(self, *lines: str) -> Configuration:
+        """What a file of these lines tells."""
         self.file.write_text("\n".join(lines), "iso-8859-1")
-        return read_worker_properties(self.file)
+        return Configuration(told_by_file(self.file))
+
+    def read(self, *lines: str) -> Found:
+        """The settings in a file of these lines."""
+        told = self.configuration(*lines)
+        return Found(told.settings(WorkerSettings), told.make(AccessSettings, kafka_security))
 
     def refused(self, *lines: str) -> str:
         """The one sentence with which a file of these lines is refused: it names the file."""
         with pytest.raises(SettingsError) as refused:
             self.read(*lines)
         sentence = str(refused.value)
-        assert sentence.startswith(f"{self.file}: ")
+        assert sentence.startswith(f"{self.file}:")
         assert "\n" not in sentence
         return sentence
 
 
 def test_an_empty_file_has_defaults(worker: Worker) -> None:
     """Kafka's sample names, no exactly-once support, a plain connection."""
-    assert worker.read("") == (WorkerSettings(), None, KafkaSecurity())
+    assert worker.read("") == (WorkerSettings(), KafkaSecurity())
 
 
 def test_what_a_fold_needs(worker: Worker) -> None:
@@ -57,17 +71,18 @@ def test_what_a_fold_needs(worker: Worker) -> None:
         "status.storage.topic=fleet-status",
         "exactly.once.source.support=Enabled",
         "some.unknown.key=whatever",
-        "plugin.path=/somewhere",
+        "plugin.path=/somewhere , /else",
     )
-    assert found.bootstrap == "one:9092,two:9092"
     assert found.settings == WorkerSettings(
-        config_topic="fleet-configs",
-        offset_topic="fleet-offsets",
-        status_topic="fleet-status",
+        bootstrap_servers="one:9092,two:9092",
+        config_storage_topic="fleet-configs",
+        offset_storage_topic="fleet-offsets",
+        status_storage_topic="fleet-status",
         group_id="fleet",
-        exactly_once=True,
+        exactly_once_source_support="ENABLED",
+        plugin_path=("/somewhere", "/else"),
     )
-    assert found.settings.topics == ("fleet-configs", "fleet-offsets", "fleet-status")
+    assert found.settings.topics == Topics("fleet-configs", "fleet-offsets", "fleet-status")
 
 
 @pytest.mark.parametrize(
@@ -143,13 +158,29 @@ def test_security_that_is_not_used_is_not_looked_at(worker: Worker) -> None:
 
 
 REFUSALS = {
-    "protocol": (["security.protocol=TLS"], "security.protocol is 'TLS'"),
+    "protocol": (["security.protocol=TLS"], ":1: security.protocol is 'TLS': use PLAINTEXT, SASL_"),
     "mechanism": (["security.protocol=SASL_SSL", "sasl.mechanism=OAUTHBEARER"], "use PLAIN"),
-    "kafka's own mechanism": (["security.protocol=SASL_SSL"], "sasl.mechanism is 'GSSAPI'"),
-    "support": (["exactly.once.source.support=yes"], "use DISABLED, PREPARING, ENABLED"),
+    "kafka's own mechanism": (["security.protocol=SASL_SSL"], ":1: sasl.mechanism is 'GSSAPI'"),
+    "support": (
+        ["", "exactly.once.source.support=yes"],
+        ":2: exactly.once.source.support is 'yes': use DISABLED, ENABLED, PREPARING",
+    ),
+    "switch": (["topic.tracking.enable=1"], "topic.tracking.enable is '1': use true or false"),
+    "number": (["rest.port=8083.0"], "rest.port is '8083.0': use a whole number from 0 to 65535"),
+    "too much": (["rest.port=65536"], "rest.port is '65536': use a whole number"),
+    "no digits": (["rest.port=" + "9" * 9_999], "rest.port is '999"),
+    "negative": (["inter.worker.key.ttl.ms=-1"], "from 0 to 2147483647"),
+    "no partitions": (
+        ["status.storage.partitions=0"],
+        "use -1 or a whole number from 1 to 2147483647",
+    ),
     "no name": (
         ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", f"sasl.jaas.config={JAAS} x=y;"],
-        "sasl.jaas.config names no username",
+        ":3: sasl.jaas.config names no username",
+    ),
+    "no login": (
+        ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN"],
+        ":1: sasl.jaas.config names no username",
     ),
     "java trust store": (
         ["security.protocol=SSL", "ssl.truststore.location=/etc/trust.jks"],
@@ -157,12 +188,12 @@ REFUSALS = {
     ),
     "pkcs12": (
         ["security.protocol=SSL", "ssl.keystore.type=PKCS12", "ssl.keystore.location=me.p12"],
-        "ssl.keystore.location is a PKCS12 store",
+        ":3: ssl.keystore.location is a PKCS12 store",
     ),
     "key alone": (["security.protocol=SSL", "ssl.keystore.key=KEY"], "belong together"),
-    "provider": (
-        ["config.providers=file", "bootstrap.servers=${file:/etc/kafka:servers}"],
-        "bootstrap.servers comes from a config provider",
+    "chain alone": (
+        ["security.protocol=SSL", "ssl.keystore.certificate.chain=CHAIN"],
+        ":2: ssl.keystore.key and",
     ),
     "escape": (["group.id=\\u00e"], "line 1: \\u must be followed"),
     "binary": (["\0\1\2"], "is no .properties file"),
@@ -178,16 +209,74 @@ def test_refusals(worker: Worker, case: str) -> None:
     assert why in worker.refused(*lines)
 
 
-def test_a_dollar_is_just_text_without_providers(worker: Worker) -> None:
-    """Only where config providers are configured does `${…}` mean something."""
-    assert worker.read("group.id=${file:a:b}").settings.group_id == "${file:a:b}"
-
-
 @pytest.mark.parametrize("name", ["missing.properties", "."])
 def test_unreadable_files(tmp_path: Path, name: str) -> None:
     """A file that is missing or is a directory is told by its path."""
     with pytest.raises(SettingsError, match="cannot be read"):
-        read_worker_properties(tmp_path / name)
+        told_by_file(tmp_path / name)
+
+
+POLICY = "connector.client.config.override.policy"
+CLASSES = "org.apache.kafka.connect.connector.policy"
+
+
+@pytest.mark.parametrize(
+    ("lines", "known"),
+    [
+        ([], Deciding()),
+        (
+            ["group.id=fleet", "consumer.group.id=sinks", "bootstrap.servers=one:9092"],
+            Deciding(group_id="fleet", consumer_group_id="sinks", bootstrap_servers="one:9092"),
+        ),
+        (
+            ["topic.tracking.enable=False", "topic.tracking.allow.reset=FALSE"],
+            Deciding(topic_tracking_enable=False, topic_tracking_allow_reset=False),
+        ),
+        (
+            [f"{POLICY}=None"],
+            Deciding(override_policy="None"),
+        ),
+        (
+            [f"{POLICY}={CLASSES}.PrincipalConnectorClientConfigOverridePolicy"],
+            Deciding(override_policy="Principal"),
+        ),
+    ],
+)
+def test_what_decisions_know_of_a_worker(worker: Worker, lines: list[str], known: Deciding) -> None:
+    """Policies are known by their alias and by their class."""
+    assert worker.configuration(*lines).make(WorkerSettings, deciding) == known
+
+
+def test_a_policy_of_somebody_else(worker: Worker) -> None:
+    """It is Java: the file can be read with it, but nothing be decided."""
+    told = worker.configuration(f"{POLICY}=org.example.Mine")
+    assert told.settings(WorkerSettings).connector_client_config_override_policy
+    with pytest.raises(SettingsError, match=r":1: .* is 'org\.example\.Mine', which only a Java"):
+        told.make(WorkerSettings, deciding)
+
+
+@pytest.mark.parametrize(
+    ("lines", "host", "port"),
+    [
+        ([], "127.0.0.1", 8083),
+        (["rest.port=1"], "127.0.0.1", 1),
+        (["rest.host.name=here", "rest.port=1"], "here", 1),
+        (["listeners=http://:2", "rest.port=1"], "0.0.0.0", 2),
+        (["listeners=https://a:1, HTTP://b:2/,http://c:3"], "b", 2),
+        (["listeners=http://[::1]:4"], "::1", 4),
+    ],
+)
+def test_where_to_listen(worker: Worker, lines: list[str], host: str, port: int) -> None:
+    """The first plain listener; without any, this machine alone and the older `rest.port`."""
+    told = worker.configuration(*lines)
+    assert told.make(WorkerSettings, listening) == Address(host, port)
+
+
+@pytest.mark.parametrize("told", ["https://:8443", "8083", "http://here", "http://here:x"])
+def test_nowhere_to_listen(worker: Worker, told: str) -> None:
+    """TLS is not spoken, and a port alone is no address."""
+    with pytest.raises(SettingsError, match=r":1: listeners is '.*': use http://host:port"):
+        worker.configuration(f"listeners={told}").make(WorkerSettings, listening)
 
 
 def test_secrets_are_never_shown(worker: Worker) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import msgspec
@@ -19,6 +19,7 @@ from controlplane.core.entry import Entry
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.names import is_cluster, is_embedded, path_of, without_login
 from controlplane.logs.opening import (
+    SQLITE,
     check_form,
     check_whole,
     open_dump,
@@ -28,7 +29,7 @@ from controlplane.logs.opening import (
     unread,
 )
 from controlplane.logs.places import by_place
-from controlplane.logs.sqlite import SqliteLog
+from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -45,6 +46,15 @@ class Taken(msgspec.Struct, frozen=True):
     """How many lines are no records, but a tool's remarks about itself."""
     partitions: Mapping[str, int] = {}
     """Topics with their number of partitions, empty ones too, where the source knows them."""
+
+
+class Target(NamedTuple):
+    """The embedded log that takes it all."""
+
+    path: Path
+    fresh: bool
+    """It is not there yet."""
+    limits: SqliteSettings
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -81,23 +91,24 @@ def import_logs(
     because a line cannot be read. Exit code 1: with --partial lines were left out, or some lines
     are doubtful; each is named.
     """
-    target = _target(log)
+    target = _target(log, reading.configuration.settings(SqliteSettings, SQLITE))
     taken = tuple(_take(name, reading, partial=partial) for name in files)
     _check_form(taken, reading)
     entries = [entry for one in taken for entry in one.entries]
     _check_one_cluster(entries)  # before anything is changed
-    added = asyncio.run(_add(target, entries, partitions(taken), fresh=not target.exists()))
+    added = asyncio.run(_add(target, entries, partitions(taken)))
     result = Result(log, taken, added)
     _print(result, output)
     if result.problems:
         raise SystemExit(FOUND)
 
 
-def _target(name: str) -> Path:
+def _target(name: str, limits: SqliteSettings) -> Target:
     if is_cluster(name):
         told = without_login(name)
         raise LogNotUsable(f"{told} is a cluster, which is only ever read: name a file as LOG")
-    return path_of(name)
+    path = path_of(name)
+    return Target(path, not path.exists(), limits)
 
 
 def _check_form(taken: Sequence[Taken], reading: Reading) -> None:
@@ -105,7 +116,7 @@ def _check_form(taken: Sequence[Taken], reading: Reading) -> None:
     refused = []
     for one in taken:
         try:
-            check_form(one.name, one.form, reading.opening().form)
+            check_form(one.name, one.form, reading.form)
         except LogNotUsable as error:
             refused.append(error)
     if len(refused) == len(taken):
@@ -161,16 +172,15 @@ def partitions(taken: Iterable[Taken]) -> dict[str, int]:
 # --- writing --------------------------------------------------------------------------------
 
 
-async def _add(
-    path: Path, entries: Sequence[Entry], wanted: Mapping[str, int], *, fresh: bool
-) -> int:
-    """Add what is not there yet; a `fresh` file does not outlive a failure."""
-    log = await SqliteLog.open(path)
+async def _add(target: Target, entries: Sequence[Entry], wanted: Mapping[str, int]) -> int:
+    """Add what is not there yet; a fresh file does not outlive a failure."""
+    path = target.path
+    log = await SqliteLog.open(path, settings=target.limits)
     try:
         with working(f"writing {path}"):
             return await _put(log, entries, wanted)
     except BaseException:
-        if fresh:
+        if target.fresh:
             await log.close()
             for part in (path, *_beside(path)):
                 part.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from controlplane.cli.configuring import FOLLOWER
 from controlplane.cli.examples import find_contrast, lines
 from controlplane.cli.failing import Refused
 from controlplane.cli.options import (
@@ -24,16 +25,15 @@ from controlplane.cli.printing import note, safe, say
 from controlplane.core import views
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile
-from controlplane.follower import Follower
+from controlplane.follower import Follower, Limits
 from controlplane.logs.log import ReadableLog
+from controlplane.logs.names import is_cluster
 from controlplane.logs.opening import open_log
 from controlplane.observe import Logger, logger
 from controlplane.rest.app import App
 from controlplane.rest.server import PortTaken, listen, serving, url_of
-
-LOOPBACK = "127.0.0.1"
-PORT = 8083
-"""Where Connect's REST interface is by default."""
+from controlplane.settings import Configuration, WorkerSettings
+from controlplane.settings.listening import Address, listening
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -55,9 +55,11 @@ class Service(msgspec.Struct, frozen=True):
     default=True,
     help="Keep up with the log as it grows (the default), or serve it as it is now.",
 )
-@click.option("--host", default=LOOPBACK, show_default=True, help="Address to listen on.")
+@click.option("--host", help="Address to listen on. [default: of `listeners`, or 127.0.0.1]")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any free."
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="0: any free. [default: of `listeners`, or 8083]",
 )
 @click.option(
     "--dialect",
@@ -73,8 +75,8 @@ class Service(msgspec.Struct, frozen=True):
 def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     log: str,
     follow: bool,
-    host: str,
-    port: int,
+    host: str | None,
+    port: int | None,
     dialect: str,
     exactly_once: bool,
     quiet: bool,
@@ -90,14 +92,30 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     spoken = read_profile(dialect, exactly_once=support)
     service = Service(log, reading, spoken, read_plugins(plugins), support, follow, quiet)
     try:
-        listening = listen(host, port)
+        bound = listen(*_address(log, reading.configuration, host, port))
     except PortTaken as taken:
         raise Refused(str(taken)) from None
-    with listening, suppress(asyncio.CancelledError):
-        asyncio.run(_serve(service, listening))
+    with bound, suppress(asyncio.CancelledError):
+        asyncio.run(_serve(service, bound))
 
 
-async def _serve(service: Service, listening: socket.socket) -> None:
+def _address(log: str, told: Configuration, host: str | None, port: int | None) -> Address:
+    """Where to listen: flags, else what a worker with these settings listens on.
+
+    A cluster has its workers at the listeners that their file names, so there only what is told to
+    us counts.
+    """
+    if host is not None and port is not None:
+        return Address(host, port)
+    to_us = told.only(lambda source: source.is_ours) if is_cluster(log) else told
+    usual = to_us.make(WorkerSettings, listening)
+    return Address(
+        usual.host if host is None else host,
+        usual.port if port is None else port,
+    )
+
+
+async def _serve(service: Service, bound: socket.socket) -> None:
     """Serve until a signal cancels this."""
     _end_on_signals()
     tell = logger(quiet=service.quiet)
@@ -109,8 +127,8 @@ async def _serve(service: Service, listening: socket.socket) -> None:
             cluster_id=getattr(log, "cluster_id", None),  # only a cluster has one
             logger=tell,
         )
-        async with serving(app, listening) as server:
-            await _announce(service, log, follower, url_of(listening))
+        async with serving(app, bound) as server:
+            await _announce(service, log, follower, url_of(bound))
             await server
 
 
@@ -134,6 +152,7 @@ async def _following(service: Service, tell: Logger) -> AsyncIterator[tuple[Read
             topics=reading.topics,
             exactly_once=exactly_once,
             live=service.follow,
+            limits=reading.configuration.settings(Limits, FOLLOWER),
             notices=tell,
         )
         async with follower:

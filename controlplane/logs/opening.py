@@ -13,7 +13,8 @@ from controlplane.logs.log import LogNotUsable, ReadableLog
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.missing import missing_topics
 from controlplane.logs.names import brokers_of, check_file, is_cluster, is_embedded, path_of
-from controlplane.security import KafkaSecurity
+from controlplane.settings import Configuration, WorkerSettings
+from controlplane.settings.access import AccessSettings, kafka_security
 
 if TYPE_CHECKING:
     from controlplane.logs.kafka.reader import KafkaReader
@@ -32,9 +33,9 @@ class Opening(msgspec.Struct, frozen=True):
     """What may have to be known to open a log: of a cluster how to get in, of a dump its form."""
 
     topics: Topics = Topics()
-    bootstrap: str | None = None
-    """The brokers of a cluster whose name does not tell them (`kafka://`)."""
-    security: KafkaSecurity | None = None
+    configuration: Configuration = Configuration()
+    """How to get in to a cluster, its brokers where its name does not tell them (`kafka://`), and
+    the limits of reading."""
     exactly_once: bool = True
     """Read like a worker with that support: up to the last stable offset (Kafka only)."""
     form: DumpForm = DumpForm()
@@ -78,7 +79,7 @@ async def _open(where: str, how: Opening) -> Opened:
         return Opened(await _open_kafka(brokers_of(where), how), "kafka")
     if is_embedded(where):
         check_form(where, "sqlite", how.form)
-        return Opened(await _open_sqlite(where), "sqlite")
+        return Opened(await _open_sqlite(where, how), "sqlite")
     dump = open_dump(path_of(where), how)
     check_form(where, dump.format, how.form)
     check_whole(where, dump)
@@ -151,23 +152,32 @@ def shown(problem: Problem) -> str:
     return f"line {problem.line} {problem.reason}"
 
 
-async def _open_sqlite(where: str) -> ReadableLog:
+SQLITE = "sqlite."
+READER = "reader."
+"""How the keys of the limits begin: of an embedded log, of reading from a cluster."""
+
+
+async def _open_sqlite(where: str, how: Opening) -> ReadableLog:
     # Here, not above: reading a dump or a cluster needs no SQLite.
-    from controlplane.logs.sqlite import SqliteLog  # noqa: PLC0415
+    from controlplane.logs.sqlite import SqliteLog, SqliteSettings  # noqa: PLC0415
 
     path = path_of(where)
     check_file(path)
-    return await SqliteLog.open(path, create=False, read_only=True)
+    limits = how.configuration.settings(SqliteSettings, SQLITE)
+    return await SqliteLog.open(path, create=False, read_only=True, settings=limits)
 
 
 async def _open_kafka(bootstrap: str, how: Opening) -> ReadableLog:
     # Here, not above: aiokafka takes longer to import than a small log to fold.
+    from controlplane.logs.kafka.limits import Limits  # noqa: PLC0415
     from controlplane.logs.kafka.reader import KafkaReader  # noqa: PLC0415
 
+    told = how.configuration
     reader = await KafkaReader.open(
-        bootstrap or how.bootstrap or "",
-        security=how.security,
+        bootstrap or told.settings(WorkerSettings).bootstrap_servers or "",
+        security=told.make(AccessSettings, kafka_security),
         isolation="read_committed" if how.exactly_once else "read_uncommitted",
+        limits=told.settings(Limits, READER),
     )
     try:
         await _check(reader, how)

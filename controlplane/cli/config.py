@@ -1,0 +1,139 @@
+"""The command `config`: the settings that count, and where each comes from."""
+
+from itertools import chain
+from typing import Any
+
+import click
+import msgspec
+
+from controlplane.cli.configuring import tables, unknown_keys, worker_options
+from controlplane.cli.options import output_option
+from controlplane.cli.printing import note, print_json
+from controlplane.cli.tables import table
+from controlplane.core.redact import redacted_value
+from controlplane.properties import SettingsError
+from controlplane.security import Secret
+from controlplane.settings import Configuration, Effective, Source, WorkerSettings
+from controlplane.settings.access import AccessSettings, kafka_security
+from controlplane.settings.known import Unknown, unused
+from controlplane.settings.listening import listening
+from controlplane.settings.sources import DEFAULT
+from controlplane.settings.worker import deciding
+
+NONE = "-"
+NO_EFFECT = "NO EFFECT, FOR"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A setting as it is shown, without secrets."""
+
+    key: str
+    value: Any
+    source: Source
+    without_effect: str | None = None
+    """Why it changes nothing here; None: it counts."""
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """All that there is to show."""
+
+    worker: list[Row]
+    access: list[Row]
+    limits: list[Row]
+    unused: list[Row]
+    """Keys of Kafka's that somebody told, and that mean nothing here."""
+    unknown: list[Unknown]
+
+
+@click.command()
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="With every limit, what has no value, and what has no effect here, and why.",
+)
+@output_option
+@worker_options
+def config(configuration: Configuration, *, everything: bool, output: str) -> None:
+    """Show every setting with its value and where it comes from.
+
+    Flags beat the environment (CONTROLPLANE_GROUP_ID, CONNECT_GROUP_ID), which beats the worker's
+    file, which beats defaults. Secrets are hidden. Exit code 2: a value cannot be used.
+    """
+    shown = _shown(configuration)
+    _check(configuration)
+    for one in shown.unknown:
+        note(f"Warning: {one}")
+    if output == "json":
+        print_json(msgspec.to_builtins(shown))
+    else:
+        _print(shown, everything=everything)
+
+
+def _shown(configuration: Configuration) -> Shown:
+    rows = {
+        one: [_row(found) for found in configuration.effective(one, prefix)]
+        for one, prefix in tables().items()
+    }
+    worker, access = rows.pop(WorkerSettings), rows.pop(AccessSettings)
+    counting = {row.key for row in (*worker, *access)}
+    return Shown(
+        worker,
+        access,
+        list(chain.from_iterable(rows.values())),
+        [
+            Row(key, redacted_value(key, text), source, why)
+            for key, (text, source) in configuration.told.items()
+            if key not in counting and (why := unused(key))
+        ],
+        unknown_keys(configuration),
+    )
+
+
+def _row(found: Effective) -> Row:
+    """Of a secret, and of nothing else, what was written: a reference to it may be seen."""
+    value = found.text if isinstance(found.value, Secret) else found.value
+    if isinstance(value, tuple):
+        value = list(value)
+    return Row(found.key, redacted_value(found.key, value), found.source, found.idle or None)
+
+
+def _check(configuration: Configuration) -> None:
+    """Refuse what nobody gets in with, and warn of what some command cannot use.
+
+    Raises:
+        SettingsError: no cluster can be reached with these settings.
+    """
+    configuration.make(AccessSettings, kafka_security)
+    for of in (listening, deciding):
+        try:
+            configuration.make(WorkerSettings, of)
+        except SettingsError as failure:
+            note(f"Warning: {failure}")
+
+
+def _print(shown: Shown, *, everything: bool) -> None:
+    if everything:
+        rows = [*shown.worker, *shown.access, *shown.limits, *shown.unused]
+    else:
+        others = (row for row in (*shown.access, *shown.limits) if row.source != DEFAULT)
+        having = (row for row in shown.worker if row.value not in (None, []))
+        rows = [row for row in (*having, *others) if row.without_effect is None]
+    table(
+        ("KEY", "VALUE", "SOURCE", NO_EFFECT if everything else ""),
+        [(row.key, _text(row.value), str(row.source), row.without_effect or "") for row in rows],
+        spare=(NO_EFFECT,),
+    )
+
+
+def _text(value: Any) -> str:
+    match value:
+        case None | []:
+            return NONE
+        case "":
+            return '""'
+        case bool():
+            return str(value).lower()
+        case list():
+            return ",".join(value)
+    return str(value)

@@ -1,0 +1,157 @@
+"""What a command is told about a worker: by flags, in the environment, in a worker's file."""
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from controlplane.cli.printing import note
+from controlplane.logs.opening import READER, SQLITE
+from controlplane.properties import SettingsError
+from controlplane.settings import Configuration, Telling, WorkerSettings
+from controlplane.settings.access import AccessSettings
+from controlplane.settings.configuration import key_of
+from controlplane.settings.environment import WORKER_FILE, told_by_environment
+from controlplane.settings.known import Unknown, unknown
+from controlplane.settings.sources import told_by_file, told_by_flags
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+
+UNKNOWN_SHOWN = 5
+"""How many unknown keys are named; the rest is counted."""
+
+OVERRIDE = "--override"
+
+TOPICS = {
+    "config_topic": ("config.storage.topic", "Topic of configs."),
+    "offset_topic": ("offset.storage.topic", "Topic of source offsets."),
+    "status_topic": ("status.storage.topic", "Topic of statuses."),
+    "command_topic": ("command.storage.topic", "Topic of commands (ours)."),
+}
+"""Settings with a flag of their own, in the order of `Topics`: key, and what it is."""
+
+FOLLOWER = "follower."
+
+LIMITS = {
+    READER: "controlplane.logs.kafka.limits:Limits",
+    SQLITE: "controlplane.logs.sqlite.settings:SqliteSettings",
+    FOLLOWER: "controlplane.follower:Limits",
+}
+"""The tables of limits by the beginning of their keys, and where they lie: who asks for none of
+them needs no Kafka and no SQLite."""
+
+
+def worker_options(command: Command) -> Command:
+    """Add the options about a worker; the command gets `configuration: Configuration`."""
+
+    @functools.wraps(command)
+    def with_configuration(**arguments: Any) -> Any:
+        flags = {name: arguments.pop(name) for name in TOPICS}
+        overrides = arguments.pop("override")
+        configuration = configured(arguments.pop("worker_properties"), flags, overrides)
+        return command(configuration=configuration, **arguments)
+
+    for option in reversed(_options()):
+        with_configuration = option(with_configuration)
+    return with_configuration  # type: ignore[return-value]  # click's decorators change the type
+
+
+def _options() -> list[Callable[[Any], Any]]:
+    usual = WorkerSettings().topics
+    names = [
+        click.option(
+            f"--{name.replace('_', '-')}", metavar="NAME", help=f"{about} [default: {topic}]"
+        )
+        for (name, (_, about)), topic in zip(
+            TOPICS.items(), msgspec.structs.astuple(usual), strict=True
+        )
+    ]
+    return [
+        *names,
+        click.option(
+            "--worker",
+            "--worker-properties",
+            "worker_properties",
+            type=FILE,
+            envvar=WORKER_FILE,
+            metavar="FILE",
+            help="Take topics, exactly-once support, TLS and SASL from a worker's .properties.",
+        ),
+        click.option(
+            OVERRIDE,
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="A setting of the worker, whatever its file says. May be repeated.",
+        ),
+    ]
+
+
+def configured(
+    file: Path | None, flags: Mapping[str, str | None], overrides: tuple[str, ...]
+) -> Configuration:
+    """What flags, the environment and a worker's file tell, in this order.
+
+    Raises:
+        SettingsError: the file, an override or a variable is no such thing.
+    """
+    return Configuration(
+        _told_by_flags(flags, overrides),
+        *told_by_environment(os.environ),
+        told_by_file(file) if file else {},
+        variables=os.environ,
+    )
+
+
+def _told_by_flags(flags: Mapping[str, str | None], overrides: tuple[str, ...]) -> Telling:
+    """A flag of its own beats a general one."""
+    pairs = [one.partition("=") for one in overrides]
+    for key, equals, _ in pairs:
+        if not key or not equals:
+            raise SettingsError(f"{OVERRIDE}: {key!r} is no setting: write it like group.id=fleet")
+    named = [
+        (f"--{name.replace('_', '-')}", TOPICS[name][0], value)
+        for name, value in flags.items()
+        if value
+    ]
+    return told_by_flags([*((OVERRIDE, key.strip(), value) for key, _, value in pairs), *named])
+
+
+def tables(prefixes: Iterable[str] = LIMITS) -> dict[type[msgspec.Struct], str]:
+    """The tables of settings that count, those of the limits imported now, and how keys begin."""
+    limits = {_imported(LIMITS[prefix]): prefix for prefix in prefixes}
+    return {WorkerSettings: "", AccessSettings: "", **limits}
+
+
+def _imported(place: str) -> type[msgspec.Struct]:
+    module, _, name = place.partition(":")
+    found: type[msgspec.Struct] = getattr(import_module(module), name)
+    return found
+
+
+def unknown_keys(configuration: Configuration) -> list[Unknown]:
+    """Keys that somebody told and that mean nothing to anybody."""
+    told = configuration.told
+    asked = [prefix for prefix in LIMITS if any(key.startswith(prefix) for key in told)]
+    counting = (
+        prefix + key_of(field.name)
+        for table, prefix in tables(asked).items()
+        for field in msgspec.structs.fields(table)
+    )
+    return unknown(told, counting)
+
+
+def warn_of_unknown(configuration: Configuration) -> None:
+    """Say which keys mean nothing: a slip in a key is a setting that was not made."""
+    found = unknown_keys(configuration)
+    for one in found[:UNKNOWN_SHOWN]:
+        note(f"Warning: {one}")
+    more = len(found) - UNKNOWN_SHOWN
+    if more > 0:
+        note(f"Warning: … and {more} more; `controlplane config` names them all")

@@ -1,0 +1,94 @@
+"""Settings in the environment, in every spelling by which container images take a worker's.
+
+- `CONTROLPLANE_GROUP_ID` is ours.
+- `CONNECT_GROUP_ID`: Confluent's images, and those that follow them. `_` is a dot, `__` an
+  underscore, `___` a dash.
+- `GROUP_ID`: Debezium's image, which takes some names without a prefix, and these first.
+- `KAFKA_CONNECT_CONFIGURATION`: older images of Strimzi have a whole file in it; later ones mount
+  the file.
+"""
+
+import re
+from collections.abc import Mapping
+
+from controlplane.settings.sources import OURS, Source, Telling, Told, told_by_variable
+
+WORKER_FILE = "CONTROLPLANE_WORKER_PROPERTIES"
+"""The path of a worker's file, for whoever has no flag to name it with."""
+
+_NO_SETTINGS = {WORKER_FILE, "CONTROLPLANE_DEBUG"}
+_CONNECT = "CONNECT_"
+_LOGGING = "CONNECT_LOG4J_"
+"""Images make lines of log4j's configuration of these."""
+
+_DEBEZIUM = {
+    "BOOTSTRAP_SERVERS": "bootstrap.servers",
+    "GROUP_ID": "group.id",
+    "CONFIG_STORAGE_TOPIC": "config.storage.topic",
+    "OFFSET_STORAGE_TOPIC": "offset.storage.topic",
+    "STATUS_STORAGE_TOPIC": "status.storage.topic",
+    "KEY_CONVERTER": "key.converter",
+    "VALUE_CONVERTER": "value.converter",
+    "OFFSET_FLUSH_INTERVAL_MS": "offset.flush.interval.ms",
+    "OFFSET_FLUSH_TIMEOUT_MS": "offset.flush.timeout.ms",
+    "SHUTDOWN_TIMEOUT": "task.shutdown.graceful.timeout.ms",
+    "REST_HOST_NAME": "rest.host.name",
+    "REST_PORT": "rest.port",
+    "ADVERTISED_HOST_NAME": "rest.advertised.host.name",
+    "ADVERTISED_PORT": "rest.advertised.port",
+}
+_DEBEZIUM_NEEDS = ("CONFIG_STORAGE_TOPIC", "OFFSET_STORAGE_TOPIC")
+"""Its image does not start without these. Elsewhere a `GROUP_ID` is somebody else's."""
+
+_STRIMZI = {
+    "KAFKA_CONNECT_BOOTSTRAP_SERVERS": "bootstrap.servers",
+    "KAFKA_CONNECT_PLUGIN_PATH": "plugin.path",
+}
+_STRIMZI_FILE = "KAFKA_CONNECT_CONFIGURATION"
+
+_UNDERSCORES = re.compile("_{1,3}")
+_MEANS = (".", "_", "-")
+
+
+def told_by_environment(variables: Mapping[str, str]) -> list[Telling]:
+    """What the environment tells, one telling for each spelling, the stronger first.
+
+    Raises:
+        SettingsError: a file in a variable is none.
+    """
+    return [
+        _prefixed(variables, OURS),
+        _debezium(variables),
+        _named(variables, _STRIMZI),
+        told_by_variable(_STRIMZI_FILE, variables.get(_STRIMZI_FILE, "")),
+        _prefixed(variables, _CONNECT),
+    ]
+
+
+def key_of(name: str) -> str:
+    """The key that the end of a variable's name spells: `GROUP_ID` is `group.id`."""
+    return _UNDERSCORES.sub(lambda found: _MEANS[len(found.group()) - 1], name.lower())
+
+
+def _prefixed(variables: Mapping[str, str], prefix: str) -> Telling:
+    names = [name for name in variables if name.startswith(prefix)]
+    keys = {
+        name: key_of(name.removeprefix(prefix))
+        for name in names
+        if name not in _NO_SETTINGS and not name.startswith(_LOGGING)
+    }
+    return _named(variables, keys)
+
+
+def _debezium(variables: Mapping[str, str]) -> Telling:
+    if not all(variables.get(name) for name in _DEBEZIUM_NEEDS):
+        return {}
+    return _named(variables, _DEBEZIUM)
+
+
+def _named(variables: Mapping[str, str], keys: Mapping[str, str]) -> Telling:
+    return {
+        key: Told(variables[name], Source("environment", name))
+        for name, key in keys.items()
+        if name in variables
+    }

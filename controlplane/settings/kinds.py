@@ -1,0 +1,125 @@
+"""Text → value, by the type that a setting has; and what is allowed, in words.
+
+Texts are taken as Kafka's `ConfigDef.parseType` takes them: trimmed, `TRUE` is true, a choice may
+be written in any case.
+"""
+
+import re
+from collections.abc import Callable
+from itertools import chain
+from typing import Any, NamedTuple
+
+from msgspec import inspect
+
+from controlplane.core.redact import redacted_value
+from controlplane.properties import SettingsError
+from controlplane.security import Secret
+
+WHITE = "".join(map(chr, range(0x21)))
+"""What Java's `String.trim` takes away."""
+
+LEAST = 1
+"""Of a number that says nothing else: it is a limit, and with a limit of 0 nothing goes on."""
+
+
+class BadValue(SettingsError):
+    """The value of a key cannot be used. The message begins with the key."""
+
+    def __init__(self, key: str, wrong: str, *, because: str | None = None) -> None:
+        super().__init__(f"{key} {wrong}")
+        self.keys = (key, because) if because else (key,)
+        """What to look at: the key, and another one that makes it matter."""
+
+
+class _Unfit(Exception):
+    """A text is no value of this kind."""
+
+
+class Kind(NamedTuple):
+    """How a text of one kind is read, and what is allowed in it."""
+
+    read: Callable[[Any, str], Any]
+    allowed: Callable[[Any], str]
+
+
+def read(key: str, text: str, kind: inspect.Type) -> Any:
+    """The value that a text means.
+
+    Raises:
+        BadValue: it means none.
+    """
+    kinds = _plain(kind)
+    for one in kinds:
+        try:
+            return _KINDS[type(one)].read(one, text)
+        except _Unfit:
+            continue
+    allowed = " or ".join(_KINDS[type(one)].allowed(one) for one in kinds)
+    raise BadValue(key, f"is {redacted_value(key, text)!r}: use {allowed}")
+
+
+def extra(kind: inspect.Type, name: str) -> Any:
+    """What the table says of a setting beside its type (`Meta(extra=…)`)."""
+    return (kind.extra or {}).get(name) if isinstance(kind, inspect.Metadata) else None
+
+
+def _plain(kind: inspect.Type) -> tuple[inspect.Type, ...]:
+    """The types themselves: without what is said about them, without None."""
+    match kind:
+        case inspect.Metadata():
+            return _plain(kind.type)
+        case inspect.UnionType():
+            return tuple(chain.from_iterable(map(_plain, kind.types)))
+        case inspect.NoneType():
+            return ()
+    return (kind,)
+
+
+def _boolean(_: inspect.BoolType, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise _Unfit
+    return text.lower() == "true"
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+def _whole(kind: inspect.IntType, text: str) -> int:
+    least, most = _bounds(kind)
+    if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
+        raise _Unfit
+    return int(text)
+
+
+def _bounds(kind: inspect.IntType) -> tuple[int, int]:
+    return (
+        LEAST if kind.ge is None else kind.ge,
+        2**63 - 1 if kind.le is None else kind.le,
+    )
+
+
+def _allowed_numbers(kind: inspect.IntType) -> str:
+    least, most = _bounds(kind)
+    return f"a whole number from {least}" + (f" to {most}" if kind.le is not None else "")
+
+
+def _choice(kind: inspect.LiteralType, text: str) -> Any:
+    for value in kind.values:
+        if str(value).lower() == text.lower():
+            return value
+    raise _Unfit
+
+
+def texts(text: str) -> tuple[str, ...]:
+    """The parts of a list, which are separated by commas."""
+    return tuple(part.strip(WHITE) for part in text.split(","))
+
+
+_KINDS: dict[type[inspect.Type], Kind] = {
+    inspect.StrType: Kind(lambda _, text: text, lambda _: "a text"),
+    inspect.BoolType: Kind(_boolean, lambda _: "true or false"),
+    inspect.IntType: Kind(_whole, _allowed_numbers),
+    inspect.LiteralType: Kind(_choice, lambda kind: ", ".join(map(str, kind.values))),
+    inspect.VarTupleType: Kind(lambda _, text: texts(text), lambda _: "a list with commas"),
+    inspect.CustomType: Kind(lambda _, text: Secret(text), lambda _: "a text"),
+}

@@ -1,0 +1,70 @@
+"""Values that lie elsewhere: `${provider:path:key}` in a worker's settings (KIP-297).
+
+Kafka's own three providers are asked as `ConfigTransformer` asks them: a file of properties, a
+directory with a file for each key, the environment. What any other one knows, only Java can ask.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from controlplane.properties import SettingsError, properties_in
+from controlplane.settings.kinds import BadValue
+
+_REFERENCE = re.compile(r"\$\{(?P<name>[^}:]*):((?P<path>[^}:]*):)?(?P<key>[^}]*)\}")
+
+Provider = Callable[[str, str], str | None]
+"""(path, key) → the value, or None where there is none."""
+
+_KAFKAS = "org.apache.kafka.common.config.provider."
+
+
+class Providers:
+    """The providers that a worker is configured with, by their names."""
+
+    def __init__(self, classes: Mapping[str, str], variables: Mapping[str, str]) -> None:
+        self._classes = classes
+        self._known: Mapping[str, Provider] = {
+            f"{_KAFKAS}FileConfigProvider": _in_file,
+            f"{_KAFKAS}DirectoryConfigProvider": _in_directory,
+            f"{_KAFKAS}EnvVarConfigProvider": lambda _, name: variables.get(name),
+        }
+
+    def resolved(self, key: str, text: str) -> str:
+        """The value of a key with what its references stand for; what is no reference is text.
+
+        Raises:
+            BadValue: a provider cannot be asked, or does not know.
+        """
+        return _REFERENCE.sub(lambda found: self._looked_up(key, found), text)
+
+    def _looked_up(self, key: str, reference: re.Match[str]) -> str:
+        name = reference["name"]
+        if name not in self._classes:
+            return reference[0]
+        provider = self._known.get(self._classes[name])
+        if provider is None:
+            raise BadValue(
+                key,
+                f"comes from a config provider, {name}, which cannot be asked here: "
+                "use a copy of the file with the value written into it",
+            )
+        value = provider(reference["path"] or "", reference["key"])
+        if value is None:
+            raise BadValue(key, f"is {reference[0]}, and there is no such value: check both")
+        return value
+
+
+def _in_file(path: str, key: str) -> str | None:
+    try:
+        found = properties_in(Path(path).read_text("utf-8"))
+        return {one.key: one.value for one in found}.get(key)
+    except (OSError, UnicodeDecodeError, SettingsError):
+        return None
+
+
+def _in_directory(path: str, key: str) -> str | None:
+    try:
+        return Path(path, key).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,221 @@
+"""`controlplane config`: what counts, and who told it; and that every command reads it so."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.calling import Said, call, refusal, shell
+
+SAMPLE = """\
+# A worker of the fleet
+bootstrap.servers=one:9092,two:9092
+group.id=fleet
+key.converter=org.apache.kafka.connect.json.JsonConverter
+key.converter.schemas.enable=false
+config.storage.topic=fleet-configs
+config.storage.replication.factor=1
+offset.flush.interval.ms=10000
+security.protocol=SASL_PLAINTEXT
+sasl.mechanism=PLAIN
+sasl.jaas.config=org.example.Login required username="me" password="hunter2";
+producer.sasl.jaas.config=org.example.Login required username="me" password="hunter3";
+"""
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Path:
+    """A worker's file."""
+    path = tmp_path / "worker.properties"
+    path.write_text(SAMPLE, "ascii")
+    return path
+
+
+WIDE = 400
+"""Columns: nothing is wrapped, not even the path of a temporary file."""
+
+
+def show(*arguments: object) -> Said:
+    """The command, on a wide terminal."""
+    return call("config", *arguments, columns=WIDE)
+
+
+def lines(said: Said) -> dict[str, list[str]]:
+    """The rows of the table by key."""
+    assert said.code == 0, said
+    return {line.split()[0]: line.split()[1:] for line in said.out.splitlines() if line}
+
+
+def rows(said: Said, part: str) -> dict[str, dict[str, Any]]:
+    """The rows of a part of the document by key."""
+    return {row["key"]: row for row in said.json[part]}
+
+
+def test_values_and_where_they_come_from(worker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flags, the environment, the file with its line, defaults."""
+    monkeypatch.setenv("CONNECT_STATUS_STORAGE_TOPIC", "of-env")
+    monkeypatch.setenv("CONTROLPLANE_GROUP_ID", "ours")
+    flags = ["--offset-topic", "of-flag", "--override", "topic.tracking.enable=false"]
+    shown = lines(show("--worker", worker, *flags))
+    assert shown["config.storage.topic"] == ["fleet-configs", f"{worker}:6"]
+    assert shown["offset.storage.topic"] == ["of-flag", "--offset-topic"]
+    assert shown["status.storage.topic"] == ["of-env", "CONNECT_STATUS_STORAGE_TOPIC"]
+    assert shown["command.storage.topic"] == ["connect-commands", "default"]
+    assert shown["group.id"] == ["ours", "CONTROLPLANE_GROUP_ID"]
+    assert shown["topic.tracking.enable"] == ["false", "--override"]
+
+
+def test_a_flag_of_its_own_beats_a_general_one() -> None:
+    """Whatever their order."""
+    flags = ["--config-topic", "one", "--override", "config.storage.topic=other"]
+    assert lines(show(*flags))["config.storage.topic"] == ["one", "--config-topic"]
+
+
+def test_what_changes_nothing_is_shown_to_who_asks(worker: Path) -> None:
+    """Keys of Kafka's that mean nothing here, with the reason; every limit; what has no value."""
+    few, all_of_them = (
+        show("--worker", worker),
+        show("--worker", worker, "--all"),
+    )
+    asked = {"key.converter", "offset.flush.interval.ms", "reader.patience.ms", "listeners"}
+    assert not asked & lines(few).keys()
+    assert few.err == ""
+    shown = lines(all_of_them)
+    assert asked < shown.keys()
+    assert " ".join(shown["offset.flush.interval.ms"]) == f"10000 {worker}:8 no tasks run here"
+    assert "records are converted where connectors run" in " ".join(shown["key.converter"])
+    assert shown["listeners"] == ["-", "default"]
+
+
+def test_a_limit_that_was_told_is_shown() -> None:
+    """The others are with `--all`."""
+    shown = lines(show("--override", "follower.gather.ms=3"))
+    assert shown["follower.gather.ms"] == ["3", "--override"]
+    assert "follower.retry.last.ms" not in shown
+
+
+def test_for_machines(worker: Path) -> None:
+    """Values as JSON has them, sources in parts, everything."""
+    said = call("config", "--worker", worker, "-o", "json")
+    assert rows(said, "worker")["group.id"] == {
+        "key": "group.id",
+        "value": "fleet",
+        "source": {"kind": "file", "name": str(worker), "line": 3},
+        "without_effect": None,
+    }
+    assert rows(said, "worker")["listeners"]["value"] == []
+    assert rows(said, "worker")["topic.tracking.enable"]["value"] is True
+    assert rows(said, "limits")["reader.fetch.wait.ms"]["value"] == 500
+    assert rows(said, "limits")["reader.fetch.wait.ms"]["source"] == {"kind": "default"}
+    assert rows(said, "unused").keys() == {
+        "key.converter",
+        "key.converter.schemas.enable",
+        "config.storage.replication.factor",
+        "producer.sasl.jaas.config",
+    }
+
+
+@pytest.mark.parametrize("how", [[], ["--all"], ["-o", "json"]])
+def test_secrets_are_hidden(worker: Path, how: list[str]) -> None:
+    """Those that count, and those that do not; a reference to one may be seen."""
+    with worker.open("a", encoding="ascii") as file:
+        file.write("ssl.key.password=hunter4\nfnord.password=hunter5\n")
+        file.write("config.providers=env\nssl.keystore.key=${env:HUNTER}\n")
+        file.write("ssl.keystore.certificate.chain=x\n")
+        file.write(
+            "config.providers.env.class="
+            "org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
+        )
+    said = shell("config", "--worker", worker, *how, HUNTER="hunter6")
+    assert said.code == 0
+    assert "hunter" not in said.out + said.err
+    assert "[hidden]" in said.out
+    assert "${env:HUNTER}" in said.out
+
+
+def test_unknown_keys_are_warned_of(worker: Path) -> None:
+    """With the key that may have been meant, by every command that reads the file."""
+    with worker.open("a", encoding="ascii") as file:
+        file.write("offset.storage.topc=x\n" + "".join(f"fnord.{n}=1\n" for n in range(9)))
+    said = call("config", "--worker", worker, "-o", "json")
+    slip = f"{worker}:13: offset.storage.topc is no setting of a worker"
+    assert f"Warning: {slip}: did you mean offset.storage.topic?\n" in said.err
+    assert f"Warning: {worker}:22: fnord.8 is no setting of a worker\n" in said.err
+    assert [one["meant"] for one in said.json["unknown"]] == ["offset.storage.topic", *[None] * 9]
+    others = call("inspect", "nowhere.jsonl", "--worker", worker).err.splitlines()
+    assert others[0] == f"Warning: {slip}: did you mean offset.storage.topic?"
+    assert others[5] == "Warning: … and 5 more; `controlplane config` names them all"
+    assert "nowhere.jsonl does not exist" in others[6]
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ("topic.tracking.enable=yes", "topic.tracking.enable is 'yes': use true or false"),
+        ("offset.flush.interval.ms=1m", "is '1m': use a whole number from 0"),
+        ("reader.patience.ms=0", "reader.patience.ms is '0': use a whole number from 1"),
+        ("sqlite.synchronous=OFF", "sqlite.synchronous is 'OFF': use FULL, NORMAL"),
+        ("sasl.mechanism=GSSAPI", "sasl.mechanism is 'GSSAPI': use PLAIN, SCRAM-SHA-256"),
+    ],
+)
+def test_bad_values(worker: Path, told: str, sentence: str) -> None:
+    """Key, value, where it comes from, what is allowed; nothing is shown."""
+    told_how = refusal(call("config", "--worker", worker, "--override", told))
+    assert told_how.startswith("--override: ")
+    assert sentence in told_how
+
+
+def test_a_bad_value_in_a_file_is_told_with_its_line(worker: Path) -> None:
+    """By every command that needs the setting."""
+    with worker.open("a", encoding="ascii") as file:
+        file.write("exactly.once.source.support=perhaps\n")
+    for command in (["config"], ["inspect", "x.jsonl"], ["serve", "x.db"], ["import", "x", "y.db"]):
+        sentence = refusal(call(*command, "--worker", worker))
+        assert sentence.startswith(f"{worker}:13: exactly.once.source.support is 'perhaps': use ")
+
+
+@pytest.mark.parametrize("told", ["group.id", "=fleet", ""])
+def test_an_override_that_is_none(told: str) -> None:
+    """It has a key and a value."""
+    assert "write it like group.id=fleet" in refusal(call("config", "--override", told))
+
+
+def test_the_file_may_be_named_by_the_environment(worker: Path) -> None:
+    """And under the older name of the flag."""
+    for said in (
+        shell("config", CONTROLPLANE_WORKER_PROPERTIES=str(worker), COLUMNS=str(WIDE)),
+        show("--worker-properties", worker),
+    ):
+        assert lines(said)["group.id"] == ["fleet", f"{worker}:3"]
+
+
+def test_what_only_some_commands_cannot_use_is_a_warning() -> None:
+    """TLS for whoever listens, somebody's own policy for whoever decides."""
+    said = call(
+        *("config", "--override", "listeners=https://:8443"),
+        *("--override", "connector.client.config.override.policy=org.example.Mine"),
+    )
+    assert said.code == 0
+    assert said.err.count("Warning: --override: ") == 2
+    assert "TLS is not spoken here" in said.err
+
+
+def test_settings_of_access_matter_to_who_connects_only(worker: Path, histories: Path) -> None:
+    """A dump is read with a file whose stores only Java opens; a cluster is not."""
+    with worker.open("a", encoding="ascii") as file:
+        file.write("security.protocol=SSL\nssl.truststore.location=/etc/trust.jks\n")
+        file.write("config.storage.topic=connect-configs\n")
+    log = histories / "life-3.9.log.jsonl"
+    assert call("inspect", log, "--worker", worker).code == 0
+    for command in (["inspect", "kafka://127.0.0.1:1"], ["config"]):
+        assert f"{worker}:14: ssl.truststore.location is a JKS store" in refusal(
+            call(*command, "--worker", worker)
+        )
+
+
+def test_topics_of_the_environment_must_be_there(histories: Path) -> None:
+    """As those that the file names: a log of another cluster is not silently shown as empty."""
+    log = histories / "life-3.9.log.jsonl"
+    said = shell("inspect", log, CONNECT_STATUS_STORAGE_TOPIC="elsewhere")
+    assert "there is no topic elsewhere" in refusal(said)
+    assert shell("inspect", log, CONNECT_STATUS_STORAGE_TOPIC="connect-status").code == 0
