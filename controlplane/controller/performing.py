@@ -103,11 +103,12 @@ class Performing:
         Also of the step that failed: some of it may have been done. What cannot be taken back
         either stays.
         """
-        for step in reversed(begun):
-            if step.undo is not None and step.undo.action is not None:
-                await self._act(step.undo)
-            elif step.undo is not None:
-                await self._append(asked, step.undo.records)
+        for undo in (step.undo for step in reversed(begun) if step.undo is not None):
+            if undo.action is not None:
+                await self._act(undo)
+            else:
+                await self._append(asked, undo.records)
+            await self._stepped(asked, undo)
         await self._append(asked, self._finished(asked, failed))
 
     async def _append(self, asked: Asked, drafts: Sequence[Draft]) -> None:

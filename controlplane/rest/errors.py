@@ -146,6 +146,7 @@ _REFUSALS: Mapping[Reason, type[RestError]] = MappingProxyType(
         Reason.NO_SUCH_CONNECTOR: NotFound,
         Reason.NO_SUCH_TASK: NotFound,
         Reason.NO_SUCH_LOGGER_LEVEL: NotFound,
+        Reason.NO_STATUS: NotFound,
         Reason.ALREADY_EXISTS: Conflict,
         Reason.INVALID: BadRequest,
         Reason.NOT_STOPPED: BadRequest,

@@ -80,10 +80,10 @@ class Cluster:
         try:
             await self.running[name].lead(lambda **facts: told.append(facts))
         except Crashed as crash:
-            deeds = await self._journal.end()
+            deeds = self._journal.end()
             await self.end(name)
             return Takeover(self.workers[name], _repairs(told, deeds), str(crash))
-        return Takeover(self.workers[name], _repairs(told, await self._journal.end()))
+        return Takeover(self.workers[name], _repairs(told, self._journal.end()))
 
     async def takeover(self) -> Takeover | None:
         """Whoever takes over because the leader has been silent for too long; None if nobody."""

@@ -9,9 +9,6 @@ from controlplane.core.order import entries_of, in_order
 from controlplane.core.plan import AnyAction, Step
 from controlplane.logs.log import ReadableLog
 
-UNDONE = "undo"
-"""Stands for the step where the steps before it have been taken back."""
-
 
 class Deed(NamedTuple):
     """A step of a plan that has been done: the records it has left, or the action it was."""
@@ -40,11 +37,8 @@ class Journal:
         """A step has been done."""
         self._deeds.append(Deed(asked, step.name, await self._news(), step.action))
 
-    async def end(self) -> list[Deed]:
+    def end(self) -> list[Deed]:
         """All deeds since the beginning."""
-        rest = await self._news()
-        if rest:
-            self._deeds.append(Deed(self._deeds[-1].asked, UNDONE, rest))
         return self._deeds
 
     async def _news(self) -> list[Entry]:

@@ -13,7 +13,7 @@ from controlplane.core.entry import Entry
 from controlplane.core.evolve import Call, Fold, Kind, Outcome
 from controlplane.core.hazards import hazards
 from controlplane.core.records import Activity, RestartRequest, Status
-from controlplane.core.state import ClusterState
+from controlplane.core.state import ClusterState, CommandTrace
 from controlplane.scenario.notation import key_text_of, printable, text_of
 from controlplane.scenario.show import NONE, json_text, place
 
@@ -195,6 +195,30 @@ def _worker(reader: Reader) -> dict[str, str]:
     return cells
 
 
+def _commands(reader: Reader) -> dict[str, str]:
+    """What the command topic tells of each command: what was asked, and what came of it."""
+    return {
+        printable(name): printable(f"{_asked(trace)}: {_ended(trace)}")
+        for name, trace in reader.state.commands.items()
+    }
+
+
+def _asked(trace: CommandTrace) -> str:
+    told = trace.accepted or trace.refused
+    asked = {} if told is None else told.command
+    return " ".join(str(asked[part]) for part in ("command", "connector") if part in asked) or NONE
+
+
+def _ended(trace: CommandTrace) -> str:
+    if trace.refused is not None:
+        return f"refused, {trace.refused.reason}"
+    if trace.finished is None:
+        return "unfinished"
+    outcome = trace.finished.outcome
+    told = outcome.get("text") or outcome.get("message")
+    return str(outcome.get("ended", NONE)) + (f", {told}" if told else "")
+
+
 def _outcomes(reader: Reader) -> dict[str, str]:
     """What each record does to a worker that reads it while it starts."""
     applied = _applied(reader, reader.fold)
@@ -264,6 +288,7 @@ LOOKS: Mapping[str, Look] = {
     "partitions": Look("partition", _partitions),
     "fencing": Look("connector", _fencing),
     "worker": Look("worker", _worker),
+    "commands": Look("command", _commands, bare=True),
     "outcomes": Look(
         "record", _outcomes, last=Shared("why", _reasons, _once_each), dull=Kind.ACCEPTED.value
     ),

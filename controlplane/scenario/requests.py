@@ -91,10 +91,10 @@ async def _carried_out(world: World, worker: Running, command: AnyCommand) -> Ex
     try:
         ended = await worker.execute(command)
     except Crashed as crash:
-        deeds = await world.journal.end()
+        deeds = world.journal.end()
         await world.cluster.end(worker.worker.name)
         return Exchange(None, deeds, crash=Crash(worker.worker.name, str(crash)))
-    deeds = await world.journal.end()
+    deeds = world.journal.end()
     if isinstance(ended, Rejected):
         return Exchange(refused(ended).answer(), deeds)
     done = Done(command, ended, await worker.read(), worker.worker.profile, world.plugins)
