@@ -61,8 +61,7 @@ def config_written(done: Done) -> Answer:
         return Answer(OK, shown)
     location = {"location": f"/connectors/{quote(name, safe='', errors='surrogatepass')}"}
     if isinstance(done.command, CreateConnector) and done.command.initial_offsets is not None:
-        shown["initial_offsets_response"] = done.outcome.message
-        return Answer(OK, shown, headers=location)
+        return Answer(OK, {**shown, **done.outcome.facts}, headers=location)
     return Answer(CREATED, shown, headers=location)
 
 
