@@ -36,8 +36,12 @@ def decided(
     entries = [one for one in log if isinstance(one, Entry)]
     pairs = [one for one in log if not isinstance(one, Entry)]
     state = read([*config(*pairs), *entries], release, exactly_once=exactly_once)
-    settings = {"plugins": PLUGINS} | context
-    return decide(state, command, Context(profile=Profile.of(release), **settings))
+    return decide(state, command, context_of(release, **context))
+
+
+def context_of(release: str, **settings: Any) -> Context:
+    """A context that knows one class of each kind."""
+    return Context(profile=Profile.of(release), **({"plugins": PLUGINS} | settings))
 
 
 def planned(

@@ -1,0 +1,56 @@
+"""A stopped source connector `a`, its offsets, and what is asked of them."""
+
+from typing import Any
+
+from controlplane.core.commands import AlterOffsets, Change, ResetOffsets
+from controlplane.core.entry import Entry
+from controlplane.core.plan import Done
+from tests.core.deciding import SOURCE, steps
+from tests.core.logs import Pair
+
+Log = list[Pair | Entry]
+
+
+def connector(*more: str, name: str = "a") -> Pair:
+    """The config of a source connector; `more` are further members of its properties."""
+    members = ",".join((f'"connector.class":"{SOURCE}"', *more))
+    return f"connector-{name}", f'{{"properties":{{{members}}}}}'
+
+
+STOPPED: Pair = ("target-state-a", '{"state":"PAUSED","state.v2":"STOPPED"}')
+STOPPED_A: Log = [connector(), STOPPED]
+STOPPED_WITH_OWN: Log = [connector('"offsets.storage.topic":"own"'), STOPPED]
+
+SURE, PERHAPS = (Done(definite=True),), (Done(definite=False),)
+
+ALTERING = ("3.6", "3.7", "3.8", "3.9", "4.3", "kip")
+"""One release of each way of writing offsets."""
+
+
+def after(log: Log, *more: Pair | Entry) -> Log:
+    """A log that goes on."""
+    return [*log, *more]
+
+
+def alter(*changes: tuple[Any, Any]) -> AlterOffsets:
+    """Of connector a."""
+    return AlterOffsets("a", tuple(Change(*change) for change in changes))
+
+
+def page(number: int) -> dict[str, int]:
+    """A source partition."""
+    return {"page": number}
+
+
+def key(number: int) -> str:
+    """The key of its offset."""
+    return f'["a",{{"page":{number}}}]'
+
+
+ONE = alter((page(0), {"row": 1}))
+RESET = ResetOffsets("a")
+
+
+def written(log: Log, command: Any, release: str = "kip", **settings: Any) -> dict[str, list[str]]:
+    """The records by step, as text, where the hook is content."""
+    return steps(log, command, release, hooks=SURE, **settings)

@@ -1,0 +1,216 @@
+"""Altering and resetting offsets of source connectors: who is refused, asked, and told what."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from controlplane.core.commands import AlterOffsets, Change
+from controlplane.core.context import Worker
+from controlplane.core.plan import AskHook, Outcome, Reason, Rejected, Thrown
+from tests.core.deciding import SOURCE, decided, planned, refused
+from tests.core.logs import offsets, tasks
+from tests.core.offset_cases import (
+    ALTERING,
+    ONE,
+    PERHAPS,
+    RESET,
+    STOPPED,
+    STOPPED_A,
+    SURE,
+    Log,
+    after,
+    alter,
+    connector,
+    key,
+    page,
+)
+
+by_name = pytest.mark.parametrize("command", [ONE, RESET], ids=["alter", "reset"])
+
+
+# --- what is refused ----------------------------------------------------------------------------
+
+
+@by_name
+@pytest.mark.parametrize("release", ["2.8", "3.4", "3.5"])
+def test_before_3_6_offsets_can_only_be_read(command: Any, release: str) -> None:
+    """KIP-875 came in two halves."""
+    assert refused(STOPPED_A, command, release) == Rejected(Reason.NOT_OFFERED, None)
+
+
+@pytest.mark.parametrize("release", ALTERING)
+def test_nothing_given_is_told_before_anything_else(release: str) -> None:
+    """Even of a connector that is not there."""
+    told = "Partitions / offsets need to be provided for an alter offsets request"
+    assert refused([], alter(), release) == Rejected(Reason.INVALID, told)
+
+
+@by_name
+@pytest.mark.parametrize("release", ALTERING)
+def test_the_connector_must_be_there(command: Any, release: str) -> None:
+    """A connector that is gone may have offsets; they are nobody's to change."""
+    log = after([STOPPED], *offsets((key(0), '{"row":3}')))
+    assert refused(log, command, release) == Rejected(
+        Reason.NO_SUCH_CONNECTOR, "Connector a not found"
+    )
+
+
+NOT_STOPPED: Mapping[str, Log] = {
+    "started": [connector()],
+    "paused": [connector(), ("target-state-a", '{"state":"PAUSED","state.v2":"PAUSED"}')],
+    "stopped half-way": after(STOPPED_A, *tasks("a", 1)),
+}
+
+
+@by_name
+@pytest.mark.parametrize("log", NOT_STOPPED.values(), ids=NOT_STOPPED)
+@pytest.mark.parametrize("release", ["3.6", "3.9", "kip"])
+def test_the_connector_must_be_stopped(log: Log, command: Any, release: str) -> None:
+    """O6: target state and task count both; the hook is not asked (O5)."""
+    told = (
+        "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
+        "done for the specified connector by issuing a 'PUT' request to the "
+        "'/connectors/a/stop' endpoint"
+    )
+    assert refused(log, command, release) == Rejected(Reason.NOT_STOPPED, told)
+
+
+@by_name
+def test_a_class_that_nobody_knows_keeps_its_offsets(command: Any) -> None:
+    """Where they lie depends on whether it is a source or a sink."""
+    log: Log = [("connector-a", '{"properties":{"connector.class":"x.Y"}}'), STOPPED]
+    rejected = refused(log, command, "3.9")
+    assert rejected.reason is Reason.FAILED
+    assert rejected.text is not None
+    assert rejected.text.startswith(
+        "Failed to find any class that implements Connector and which name matches x.Y"
+    )
+
+
+NESTED: list[tuple[dict[str, Any], str]] = [
+    ({"f": {"a": 1}}, "MAP"),
+    ({"f": {}}, "MAP"),
+    ({"f": [1]}, "ARRAY"),
+    ({"f": 2**63}, "class java.math.BigInteger"),
+    ({"f": -(2**63) - 1}, "class java.math.BigInteger"),
+    ({"good": 1, "f": []}, "ARRAY"),
+]
+
+
+@pytest.mark.parametrize(("fields", "told"), NESTED, ids=[str(fields) for fields, _ in NESTED])
+@pytest.mark.parametrize("side", ["partition", "offset"])
+@pytest.mark.parametrize(
+    ("release", "reason"), [("3.6", Reason.FAILED), ("4.3", Reason.FAILED), ("kip", Reason.INVALID)]
+)
+def test_only_primitive_values_are_offsets(
+    fields: dict[str, Any], told: str, side: str, release: str, reason: Reason
+) -> None:
+    """Releases fail at others; we say whose fault it is. The hook is not asked."""
+    command = alter((fields, {"row": 1})) if side == "partition" else alter((page(0), fields))
+    text = f"Offsets may only contain primitive types as values, but field f contains {told}"
+    assert refused(STOPPED_A, command, release) == Rejected(reason, text)
+
+
+def test_of_several_faults_java_meets_another_one_first() -> None:
+    """A worker looks at them in the order of its map, we in that of the request."""
+    command = alter((page(0), {"b": []}), (page(1), {"c": {}}), ({"z": 1}, {"d": []}))
+    assert "field c contains MAP" in str(refused(STOPPED_A, command, "3.9").text)
+    assert "field b contains ARRAY" in str(refused(STOPPED_A, command).text)
+
+
+def test_the_form_is_looked_at_last() -> None:
+    """After all that is wrong with the connector, before the hook."""
+    assert refused([connector()], alter(({"f": []}, None))).reason is Reason.NOT_STOPPED
+
+
+def test_who_says_sink_of_a_source_is_told() -> None:
+    """Under KIP-875 the request may name the kind of its offsets."""
+    command = AlterOffsets("a", (Change({"kafka_topic": "t"}, None, "sink"),))
+    told = "These are offsets of a sink connector, but a is a source connector"
+    assert refused(STOPPED_A, command) == Rejected(Reason.INVALID, told)
+    same = AlterOffsets("a", (Change(page(0), None, "source"),))
+    assert isinstance(decided(STOPPED_A, same), AskHook)
+
+
+FAR = '"producer.override.bootstrap.servers":"far:9092, b:9"'
+OWN = '"offsets.storage.topic":"own"'
+
+
+@pytest.mark.parametrize(
+    ("more", "exactly_once", "ours", "reached"),
+    [
+        ([FAR], False, "near:9092", True),
+        ([FAR], True, "near:9092", False),
+        ([FAR, OWN], False, "near:9092", False),
+        ([FAR, OWN], False, "b:9,far:9092", True),
+        ([FAR, OWN], False, "", True),
+        ([OWN], True, "near:9092", True),
+    ],
+)
+def test_offsets_on_another_cluster_are_not_ours_to_write(
+    more: list[str], exactly_once: bool, ours: str, reached: bool
+) -> None:
+    """Offsets go with the connector's producers where those write them, and only there."""
+    worker = Worker(bootstrap_servers=ours)
+    decision = decided([connector(*more), STOPPED], ONE, exactly_once=exactly_once, worker=worker)
+    if reached:
+        assert isinstance(decision, AskHook)
+        return
+    assert isinstance(decision, Rejected)
+    assert decision.reason is Reason.FAILED
+    assert "lie on the Kafka cluster far:9092, b:9" in str(decision.text)
+
+
+# --- the hook -----------------------------------------------------------------------------------
+
+
+def test_the_connector_is_asked_first() -> None:
+    """With its config and with what Connect's converter makes of the offsets."""
+    command = alter(({"topic": "t", "partition": 0, "cluster": "c"}, {"o": 2.0}), (None, None))
+    question = decided(STOPPED_A, command, "3.9")
+    assert isinstance(question, AskHook)
+    assert question.connector == "a"
+    assert question.config == {"connector.class": SOURCE}
+    assert question.offsets == (
+        (None, None),
+        ({"cluster": "c", "partition": 0, "topic": "t"}, {"o": 2.0}),
+    )
+    assert list(question.offsets[1][0] or ()) == ["cluster", "partition", "topic"]
+
+
+def test_a_reset_asks_for_every_partition() -> None:
+    """Also with none: the connector may know of more than Kafka does."""
+    log = after(STOPPED_A, *offsets((key(3), '{"row":1}'), ('["b",{"page":9}]', "{}")))
+    question = decided(log, RESET, "3.9")
+    assert isinstance(question, AskHook)
+    assert question.offsets == ((page(3), None),)
+    nothing = decided(STOPPED_A, RESET, "3.9")
+    assert isinstance(nothing, AskHook)
+    assert nothing.offsets == ()
+
+
+@by_name
+def test_a_hook_that_throws_is_the_answer(command: Any) -> None:
+    """With its own words, or none."""
+    for text in ("told to refuse these offsets", None):
+        rejected = refused(STOPPED_A, command, "3.9", hooks=(Thrown(text),))
+        assert rejected == Rejected(Reason.FAILED, text)
+
+
+PERHAPS_TEXT = (
+    "The Connect framework-managed offsets for this connector have been {0} successfully. However, "
+    "if this connector manages offsets externally, they will need to be manually {0} in the system "
+    "that the connector uses."
+)
+
+
+@pytest.mark.parametrize(("command", "word"), [(ONE, "altered"), (RESET, "reset")])
+@pytest.mark.parametrize("release", ALTERING)
+def test_the_hook_decides_what_is_told(command: Any, word: str, release: str) -> None:
+    """True means that the connector is sure."""
+    sure = planned(STOPPED_A, command, release, hooks=SURE)
+    text = f"The offsets for this connector have been {word} successfully"
+    assert sure.outcome == Outcome(message=text)
+    perhaps = planned(STOPPED_A, command, release, hooks=PERHAPS)
+    assert perhaps.outcome == Outcome(message=PERHAPS_TEXT.format(word))

@@ -1,0 +1,275 @@
+"""What altering and resetting write: which records, in which order, under which keys."""
+
+from typing import Any
+
+import pytest
+
+from controlplane.core.decide import decide
+from controlplane.core.plan import FenceProducers, Plan, Reason, Rejected
+from tests.core.deciding import context_of, planned, refused
+from tests.core.logs import config, offsets, read, records, tasks
+from tests.core.offset_cases import (
+    ALTERING,
+    ONE,
+    RESET,
+    STOPPED,
+    STOPPED_A,
+    STOPPED_WITH_OWN,
+    SURE,
+    after,
+    alter,
+    connector,
+    key,
+    page,
+    written,
+)
+
+
+def test_an_empty_map_is_an_offset_and_null_is_none() -> None:
+    """A partition that nobody knows gets its tombstone all the same."""
+    command = alter((page(0), {}), (page(1), None), (page(2), {"row": None}))
+    assert written(STOPPED_A, command) == {
+        "write": [f"{key(0)} {{}}", f"{key(1)} ", f'{key(2)} {{"row":null}}']
+    }
+
+
+@pytest.mark.parametrize("release", ["3.9", "kip"])
+def test_equal_partitions_collapse(release: str) -> None:
+    """The first spelling and the last offset; what Java calls different stays apart."""
+    command = alter(
+        ({"a": 1, "b": 2}, {"row": 1}),
+        ({"b": 2, "a": 1}, {"row": 2}),
+        ({"a": 1.0, "b": 2}, {"row": 3}),
+        ({"a": True, "b": 2}, {"row": 4}),
+    )
+    found = written(STOPPED_A, command, release)
+    assert sorted(found["write"]) == [
+        '["a",{"a":1,"b":2}] {"row":2}',
+        '["a",{"a":1.0,"b":2}] {"row":3}',
+        '["a",{"a":true,"b":2}] {"row":4}',
+    ]
+
+
+def test_a_partition_may_be_null() -> None:
+    """It can be written, and is never listed."""
+    assert written(STOPPED_A, alter((None, {"row": 1})), "3.9") == {
+        "write": ['["a",null] {"row":1}']
+    }
+
+
+def test_values_are_written_as_java_does() -> None:
+    """64-bit integers, doubles, escapes; members in the order of a HashMap."""
+    partition = {"topic": "ü\U0001f600\x1f/", "partition": -(2**63), "cluster": None}
+    command = alter((partition, {"pos": 1e10, "a": 2.0, "inf": float("inf")}))
+    topic = '"topic":"ü\\uD83D\\uDE00\\u001F/"'
+    spelled = f'["a",{{"cluster":null,"partition":-9223372036854775808,{topic}}}]'
+    offset = '{"inf":"Infinity","a":2.0,"pos":1.0E10}'
+    for release in ("3.6", "4.3", "kip"):
+        assert written(STOPPED_A, command, release) == {"write": [f"{spelled} {offset}"]}
+
+
+def test_releases_write_in_the_order_of_javas_maps() -> None:
+    """Of keys that are byte buffers: one made for six, one that grew. We write as it was asked.
+
+    The orders are those of Kafka's own classes.
+    """
+    assert pages(written(STOPPED_A, SIX)["write"]) == [0, 1, 2, 3, 4, 5]
+    for release in ("3.6", "3.9", "4.3"):
+        assert pages(written(STOPPED_A, SIX, release)["write"]) == [1, 2, 4, 5, 3, 0]
+    found = written(STOPPED_WITH_OWN, SIX, "3.9")
+    assert {name: pages(records_) for name, records_ in found.items()} == {
+        "wipe-copy": [2, 4, 0],
+        "write": [1, 2, 4, 5, 3, 0],
+        "write-copy": [1, 5, 3],
+    }
+
+
+TWO_TOPICS = after(
+    STOPPED_WITH_OWN,
+    *records("own", (key(0), '{"row":1}')),
+    *offsets((key(0), '{"row":1}'), (key(1), '{"row":7}')),
+)
+
+
+@pytest.mark.parametrize("release", ["3.8", "3.9", "4.3", "kip"])
+def test_removals_go_to_the_copy_first_and_values_last(release: str) -> None:
+    """A crash in between brings no offset back that was removed (O3, KAFKA-15018)."""
+    command = alter((page(0), None), (page(1), {"row": 2}))
+    plan = planned(STOPPED_WITH_OWN, command, release, hooks=SURE)
+    assert [
+        (step.name, {draft.topic for draft in step.records}, len(step.records), step.best_effort)
+        for step in plan.steps
+    ] == [
+        ("wipe-copy", {"connect-offsets"}, 1, False),
+        ("write", {"own"}, 2, False),
+        ("write-copy", {"connect-offsets"}, 1, True),
+    ]
+    wiped = planned(TWO_TOPICS, RESET, release, hooks=SURE)
+    assert [(step.name, len(step.records), step.best_effort) for step in wiped.steps] == [
+        ("wipe-copy", 2, False),
+        ("wipe", 2, False),
+    ]
+
+
+@pytest.mark.parametrize("release", ["3.6", "3.7"])
+def test_before_3_8_everything_goes_to_the_copy_last(release: str) -> None:
+    """At best effort, removals too: what KAFKA-15018 is about."""
+    command = alter((page(0), None), (page(1), {"row": 2}))
+    plan = planned(STOPPED_WITH_OWN, command, release, hooks=SURE)
+    assert [(step.name, len(step.records), step.best_effort) for step in plan.steps] == [
+        ("write", 2, False),
+        ("write-copy", 2, True),
+    ]
+    wiped = planned(TWO_TOPICS, RESET, release, hooks=SURE)
+    assert [(step.name, len(step.records)) for step in wiped.steps] == [
+        ("wipe", 2),
+        ("wipe-copy", 2),
+    ]
+
+
+def test_values_alone_need_no_step_before() -> None:
+    """Nor does a worker's own topic, if the connector names it as its own."""
+    assert list(written(STOPPED_WITH_OWN, ONE)) == ["write", "write-copy"]
+    same = connector('"offsets.storage.topic":"connect-offsets"')
+    assert list(written([same, STOPPED], ONE)) == ["write"]
+
+
+def test_we_read_back_what_we_have_written() -> None:
+    """In every topic, as KIP-875 wants it; releases are content with the acknowledgement."""
+    command = alter((page(0), None), (page(1), {"row": 2}))
+    ours = planned(STOPPED_WITH_OWN, command, hooks=SURE)
+    assert [step.barrier for step in ours.steps] == [
+        ("connect-offsets",),
+        ("own",),
+        ("connect-offsets",),
+    ]
+    theirs = planned(STOPPED_WITH_OWN, command, "4.3", hooks=SURE)
+    assert {step.barrier for step in theirs.steps} == {()}
+
+
+# --- exactly-once -------------------------------------------------------------------------------
+
+STOPPED_NOW = after(
+    [connector()],
+    *tasks("a", 2),
+    ("tasks-fencing-a", '{"task-count":2}'),
+    ("commit-a", '{"tasks":0}'),
+    STOPPED,
+)
+
+
+@pytest.mark.parametrize("command", [ONE, RESET], ids=["alter", "reset"])
+@pytest.mark.parametrize("release", ["3.9", "kip"])
+def test_tasks_are_fenced_before_offsets_are_written(command: Any, release: str) -> None:
+    """Once for each stop: a count that is younger than the commit says that it was done."""
+    log = after(STOPPED_NOW, *offsets((key(0), '{"row":1}')))
+    name = "write" if command is ONE else "wipe"
+    plan = planned(log, command, release, hooks=SURE, exactly_once=True)
+    assert [step.name for step in plan.steps] == ["fence", "count", name]
+    assert plan.steps[0].action == FenceProducers(
+        "a", ("connect-cluster-a-0", "connect-cluster-a-1")
+    )
+    assert plan.steps[1].records[0].value == b'{"task-count":0}'
+    again = [*log[:-1], ("tasks-fencing-a", '{"task-count":0}'), log[-1]]
+    assert list(written(again, command, release, exactly_once=True)) == [name]
+    assert list(written(log, command, release)) == [name]
+
+
+def test_fencing_comes_first_even_where_nothing_is_reset() -> None:
+    """A task that is fenced writes nothing later, either."""
+    plan = planned(STOPPED_NOW, RESET, hooks=SURE, exactly_once=True)
+    assert [step.name for step in plan.steps] == ["fence", "count"]
+    assert plan.commit_point is None
+
+
+# --- reset: what is known -----------------------------------------------------------------------
+
+
+def test_nothing_known_means_nothing_written() -> None:
+    """That is a success."""
+    gone = after(STOPPED_A, *offsets((key(0), "{}"), (key(0), None)))
+    for log in (STOPPED_A, gone):
+        for release in ALTERING:
+            plan = planned(log, RESET, release, hooks=SURE)
+            assert (plan.steps, plan.commit_point) == ((), None)
+
+
+def test_a_reset_knows_both_topics() -> None:
+    """What either has is removed from both."""
+    assert written(TWO_TOPICS, RESET) == {
+        "wipe-copy": [f"{key(0)} ", f"{key(1)} "],
+        "wipe": [f"{key(0)} ", f"{key(1)} "],
+    }
+
+
+REORDERED = '["a",{"topic":"t","cluster":"c"}]'
+IN_HASH_ORDER = '["a",{"cluster":"c","topic":"t"}]'
+SPACED = '["a", {"cluster": "c", "topic": "t"}]'
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        RESET,
+        alter(({"topic": "t", "cluster": "c"}, None)),
+        alter(({"cluster": "c", "topic": "t"}, None)),
+    ],
+)
+def test_we_take_the_key_of_the_log_and_releases_miss_it(command: Any) -> None:
+    """O9: whatever the order of members, in the log and in the request."""
+    log = after(STOPPED_A, *offsets((REORDERED, '{"pos":1}')))
+    name = "wipe" if command is RESET else "write"
+    assert written(log, command) == {name: [f"{REORDERED} "]}
+    assert written(log, command, "4.3") == {name: [f"{IN_HASH_ORDER} "]}
+
+
+def test_every_spelling_is_removed_and_one_is_altered() -> None:
+    """The one that counts: a worker's own, else the least."""
+    present = [(REORDERED, '{"pos":1}'), (SPACED, '{"pos":2}')]
+    log = after(STOPPED_A, *offsets(*present))
+    assert written(log, RESET) == {"wipe": [f"{SPACED} ", f"{REORDERED} "]}
+    command = alter(({"topic": "t", "cluster": "c"}, {"pos": 9}))
+    assert written(log, command) == {"write": [f'{SPACED} {{"pos":9}}']}
+    log = after(STOPPED_A, *offsets(*present, (IN_HASH_ORDER, '{"pos":3}')))
+    assert written(log, command) == {"write": [f'{IN_HASH_ORDER} {{"pos":9}}']}
+
+
+def test_one_topic_is_spelled_as_the_other() -> None:
+    """Where it lacks the partition; what it has itself comes first."""
+    command = alter(({"cluster": "c", "topic": "t"}, {"pos": 9}))
+    log = after(STOPPED_WITH_OWN, *offsets((REORDERED, '{"pos":1}')))
+    nine = ' {"pos":9}'
+    assert written(log, command) == {"write": [REORDERED + nine], "write-copy": [REORDERED + nine]}
+    log += records("own", (SPACED, '{"pos":1}'))
+    assert written(log, command) == {"write": [SPACED + nine], "write-copy": [REORDERED + nine]}
+
+
+def test_what_no_worker_lists_is_reset_all_the_same() -> None:
+    """O1: none remains. Nested partitions, the null partition, a spelling that outlived another."""
+    nested, nowhere = '["a",{"f":{"g":1}}]', '["a",null]'
+    log = after(
+        STOPPED_A, *offsets((nested, "{}"), (nowhere, "{}"), (key(0), "{}"), (REORDERED, "{}"))
+    )
+    log += offsets((SPACED, None), start=4)
+    assert written(log, RESET) == {
+        "wipe": sorted(f"{one} " for one in (nested, nowhere, key(0), REORDERED))
+    }
+    without_nested = after(log[:2], *log[3:])
+    assert written(without_nested, RESET, "3.9") == {"wipe": [f"{key(0)} "]}
+
+
+def test_releases_fail_at_nested_partitions_when_they_reset() -> None:
+    """They list them, and then look at their form."""
+    log = after(STOPPED_A, *offsets(('["a",{"f":{"g":1}}]', "{}")))
+    told = "Offsets may only contain primitive types as values, but field f contains MAP"
+    assert refused(log, RESET, "3.9") == Rejected(Reason.FAILED, told)
+
+
+def test_a_key_is_removed_where_it_lies() -> None:
+    """A foreign hand may have used another partitioner; a fold that traces knows where."""
+    entries = [*config(connector(), STOPPED), *offsets((key(0), "{}"), partition=3)]
+    for trace, place in ((True, 3), (False, None)):
+        state = read(entries, "kip", trace=trace)
+        plan = decide(state, RESET, context_of("kip", hooks=SURE))
+        assert isinstance(plan, Plan)
+        assert [draft.partition for draft in plan.steps[0].records] == [place]
