@@ -68,6 +68,14 @@ def test_values_are_written_as_java_does() -> None:
         assert written(STOPPED_A, command, release) == {"write": [f"{spelled} {offset}"]}
 
 
+SIX = alter(*((page(number), {"row": number} if number % 2 else None) for number in range(6)))
+
+
+def pages(found: list[str]) -> list[int]:
+    """The pages of records, in order."""
+    return [int(one.partition(":")[2].partition("}")[0]) for one in found]
+
+
 def test_releases_write_in_the_order_of_javas_maps() -> None:
     """Of keys that are byte buffers: one made for six, one that grew. We write as it was asked.
 
