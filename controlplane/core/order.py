@@ -30,6 +30,16 @@ from controlplane.core.state import Topics
 Ends = Mapping[str, Sequence[int]]
 """Per topic, by partition, the offset of the first record that is no longer in."""
 
+Latest = Mapping[tuple[str, int], int]
+"""Per topic and partition, the running maximum of the timestamps up to somewhere."""
+
+
+def running_max(timestamps: Iterable[int], before_ms: int | None = None) -> list[int]:
+    """The running maximum at each record of a partition; `before_ms` is that of those before."""
+    if before_ms is None:
+        return list(accumulate(timestamps, max))
+    return list(accumulate(timestamps, max, initial=before_ms))[1:]
+
 
 class Placed(NamedTuple):
     """An entry and its rank in the order."""
@@ -41,9 +51,12 @@ class Placed(NamedTuple):
     entry: Entry
 
 
-def placed(entries: Iterable[Entry]) -> list[Placed]:
-    """Entries in the one order, each with its rank. Within a partition offsets must ascend."""
-    latest: dict[tuple[str, int], int] = {}
+def placed(entries: Iterable[Entry], before: Latest | None = None) -> list[Placed]:
+    """Entries in the one order, each with its rank. Within a partition offsets must ascend.
+
+    `before` tells the running maxima where these are the rest of a log.
+    """
+    latest = dict(before or {})
     ranked = []
     for entry in entries:
         place = entry.topic, entry.partition
@@ -52,12 +65,12 @@ def placed(entries: Iterable[Entry]) -> list[Placed]:
     return sorted(ranked, key=lambda one: one[:4])
 
 
-def in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """Entries in the one order."""
+def in_order(entries: Iterable[Entry], before: Latest | None = None) -> list[Entry]:
+    """Entries in the one order; `before` as for `placed`."""
     entries = list(entries)
     if len({(entry.topic, entry.partition) for entry in entries}) <= 1:
         return entries
-    return [one.entry for one in placed(entries)]
+    return [one.entry for one in placed(entries, before)]
 
 
 def entries_of(batches: Iterable[Batch]) -> Iterator[Entry]:
@@ -110,7 +123,7 @@ def _ranked(batches: Iterable[Batch]) -> Iterator[Ranked]:
     latest: dict[tuple[str, int], int] = {}
     for batch in batches:
         place = batch.topic, batch.partition
-        times = list(accumulate(batch.timestamps, max, initial=latest.get(place, -1)))[1:]
+        times = running_max(batch.timestamps, latest.get(place, -1))
         latest[place] = times[-1] if times else latest.get(place, -1)
         yield (
             batch,

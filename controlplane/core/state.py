@@ -117,6 +117,11 @@ class CommandTrace(msgspec.Struct, frozen=True):
         """Begun and never ended: a crash lies in between."""
         return self.accepted is not None and self.finished is None
 
+    @property
+    def ended(self) -> bool:
+        """Finished, or refused without having begun: nothing more is to come."""
+        return not self.unfinished
+
 
 class ClusterState(msgspec.Struct, frozen=True):
     """Everything that one worker knows, and up to where it has read."""
@@ -129,10 +134,12 @@ class ClusterState(msgspec.Struct, frozen=True):
     offsets: Mapping[str, OffsetState] = {}
     """By topic: the worker's own and those of connectors that have one of their own."""
     commands: Mapping[str, CommandTrace] = {}
+    """By id: all that have not ended, as they began, and the last to end (`ENDED_KEPT`)."""
     ends: Mapping[tuple[str, int], int] = {}
     """(topic, partition) → offset of the next record to read."""
     causes: Mapping[tuple[str, bytes | None], Position] = {}
-    """(topic, raw key) → the last record with that key. Offsets topics only when traced."""
+    """(topic, raw key) → the last record with that key. Offsets topics only when traced, the
+    command topic (whose keys never come back) only then, too."""
     changed: Mapping[tuple[str, Aspect, str], Position] = {}
     """(connector, aspect, item) → the record that changed it last. No offsets: see `causes`."""
     unreadable: Mapping[Position, str] = {}

@@ -4,8 +4,15 @@ import json
 
 from hypothesis import strategies as st
 
+from controlplane.core.codec import encode_command
 from controlplane.core.entry import Entry
 from controlplane.core.profiles import PROFILES
+from controlplane.core.records import (
+    CommandAccepted,
+    CommandFinished,
+    CommandRecord,
+    CommandRefused,
+)
 
 NAMES = ("a", "b", "a-1", "", "\ufffd")
 TOPICS = ("connect-configs", "connect-offsets", "connect-status", "connect-commands", "own")
@@ -104,6 +111,22 @@ _OFFSET_KEYS = [
 _OFFSET_VALUES: list[bytes | None] = [None, None, b"", b"null", b'{"o":1}', b'{"o":2}', b"{"]
 _OFFSET_VALUES += [b'{"o":"\\ud800"}', b'{"o":%b}' % deep(LEVELS)]
 
+_STOP = {"command": "stop", "connector": "\ud800"}
+
+
+def _commands(command_id: str) -> list[CommandRecord]:
+    return [
+        CommandAccepted(command_id, 1, "ana", _STOP, {"steps": []}),
+        CommandFinished(command_id, 2, {"ended": "done"}),
+        CommandRefused(command_id, 3, "ana", _STOP, "no"),
+    ]
+
+
+_COMMANDS = [encode_command(one) for name in ("k", "l", "") for one in _commands(name)]
+_COMMANDS += [(key, None) for key, _ in _COMMANDS[::3]]
+_HUGE = b'{"type":"finished","command_id":"k","at_ms":1,"outcome":{"n":%d}}' % 10**30
+_COMMANDS.append((b"k", _HUGE))
+
 _bytes = st.one_of(st.none(), st.binary(max_size=20))
 
 
@@ -120,7 +143,7 @@ _PAIRS = {
     "connect-status": _pairs(_STATUS_KEYS, _STATUS_VALUES),
     "connect-offsets": _pairs(_OFFSET_KEYS, _OFFSET_VALUES),
     "own": _pairs(_OFFSET_KEYS, _OFFSET_VALUES),
-    "connect-commands": st.tuples(_bytes, _bytes),
+    "connect-commands": st.sampled_from(_COMMANDS) | st.tuples(_bytes, _bytes),
 }
 
 

@@ -69,7 +69,7 @@ def identity(subject: SourcePartition) -> Identity:
 
 
 def frozen(value: Any) -> tuple[Any, ...]:
-    """A hashable form of a JSON value that is equal where Java's objects are.
+    """A hashable form of a JSON value that is equal where Java's objects are: kinds and values.
 
     It is flat (each object and list is followed by its parts) because keys may be nested so deeply
     that hashing or comparing a nested form would overflow the stack.
@@ -80,14 +80,14 @@ def frozen(value: Any) -> tuple[Any, ...]:
         item = waiting.pop()
         if isinstance(item, dict):
             names = sorted(item)
-            flat += (dict, tuple(names))
+            flat += ("dict", len(names), *names)
             waiting += [item[name] for name in names]
         elif isinstance(item, list):
-            flat += (list, len(item))
+            flat += ("list", len(item))
             waiting += item
         else:
             # As text, -0.0 is not 0.0; Java's Double#equals agrees.
-            flat += (type(item), str(item) if isinstance(item, float) else item)
+            flat += (type(item).__name__, str(item) if isinstance(item, float) else item)
     return tuple(flat)
 
 

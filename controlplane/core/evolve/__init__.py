@@ -6,7 +6,8 @@ and in replay. Three parts, one per topic, none of which looks at another: `conf
 `offsets`; `bulk` is the fast way through many records, with the same result.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from controlplane.core.entry import Entry, Position
@@ -14,15 +15,24 @@ from controlplane.core.evolve.commands import CommandFold
 from controlplane.core.evolve.config import ConfigFold
 from controlplane.core.evolve.offsets import OffsetFold
 from controlplane.core.evolve.outcome import ACCEPTED, UNSEEN, Call, Kind, Outcome
+from controlplane.core.evolve.part import CommandState, Part
 from controlplane.core.evolve.status import StatusFold
 from controlplane.core.profiles import Profile
 from controlplane.core.shared import CopyOnWrite
-from controlplane.core.state import Changes, ClusterState, Topics
+from controlplane.core.state import (
+    Changes,
+    ClusterState,
+    ConfigState,
+    OffsetState,
+    StatusState,
+    Topics,
+)
 
-__all__ = ["ACCEPTED", "Call", "Fold", "Kind", "Outcome", "fold"]
+__all__ = ["ACCEPTED", "Call", "Fold", "Kind", "Outcome", "Part", "fold"]
 
 UNREADABLE_KEPT = 1_000
-"""Unreadable records that a state remembers, with the reason; beyond that they are only counted."""
+"""Unreadable records of a topic that a state remembers, with the reason; beyond that they are only
+counted."""
 
 
 class Fold:
@@ -56,7 +66,7 @@ class Fold:
         self.status = StatusFold(profile, self._changed)
         self.commands = CommandFold()
         self.offsets: dict[str, OffsetFold] = {self.topics.offsets: OffsetFold(profile)}
-        self.unreadable_count = 0
+        self._unreadable_counts: Counter[str] = Counter()
         self._ends: dict[tuple[str, int], int] = {}
         self._causes: CopyOnWrite[tuple[str, bytes | None], Position] = CopyOnWrite()
         self._unreadable: CopyOnWrite[Position, str] = CopyOnWrite()
@@ -76,6 +86,11 @@ class Fold:
         """End start-up, or begin it again."""
         self.config.live = live
 
+    @property
+    def unreadable_count(self) -> int:
+        """How many records were no use."""
+        return self._unreadable_counts.total()
+
     def apply(self, entry: Entry) -> Outcome:
         """Fold one entry and say what came of it."""
         self.advance(entry.topic, entry.partition, entry.offset + 1)
@@ -83,7 +98,7 @@ class Fold:
         if entry.aborted and not self.sees_aborted(entry.topic):
             return UNSEEN
         outcome = part.apply(entry)
-        if self.trace or not isinstance(part, OffsetFold):
+        if self.trace or isinstance(part, ConfigFold | StatusFold):
             self._causes.writable()[entry.topic, entry.key] = entry.position
         if outcome.kind is not Kind.ACCEPTED:
             self._note(entry.position, outcome)
@@ -110,6 +125,40 @@ class Fold:
             self._unreadable.publish(),
         )
 
+    def part(self, topic: str) -> Part:
+        """What is known of one topic, for good: topics know nothing of each other."""
+        fold = self._parts.get(topic) or self.offsets_of(topic)
+        published = fold.publish()
+        return Part(
+            CommandState(published) if isinstance(published, Mapping) else published,
+            {fact: at for fact, at in self._changed.items.items() if at.topic == topic},
+            {key: at for key, at in self._causes.items.items() if at.topic == topic},
+            {at: why for at, why in self._unreadable.items.items() if at.topic == topic},
+            self._unreadable_counts[topic],
+        )
+
+    def adopt(self, topic: str, part: Part, ends: Sequence[int]) -> None:
+        """Know of a topic what another fold knew of it when it had read up to these ends.
+
+        The other one must read the topic as this one does (`freezing.kind_of`); this one must know
+        nothing of the topic yet.
+        """
+        match part.state:
+            case ConfigState():
+                self.config.adopt(part.state)
+            case StatusState():
+                self.status.adopt(part.state)
+            case OffsetState():
+                self.offsets_of(topic).adopt(part.state)
+            case CommandState():
+                self.commands.adopt(part.state.traces)
+        self._changed.writable().update(part.changed)
+        self._causes.writable().update(part.causes)
+        self._unreadable.writable().update(part.unreadable)
+        self._unreadable_counts[topic] = part.unreadable_count
+        for partition, end in enumerate(ends):
+            self.advance(topic, partition, end)
+
     def advance(self, topic: str, partition: int, end: int) -> None:
         """Note that everything before `end` has been read."""
         self._ends[topic, partition] = end
@@ -126,9 +175,9 @@ class Fold:
         return known and not self.exactly_once
 
     def _note(self, position: Position, outcome: Outcome) -> None:
-        self.unreadable_count += 1
-        if len(self._unreadable.items) < UNREADABLE_KEPT:
+        if self._unreadable_counts[position.topic] < UNREADABLE_KEPT:
             self._unreadable.writable()[position] = outcome.reason
+        self._unreadable_counts[position.topic] += 1
 
 
 def fold(

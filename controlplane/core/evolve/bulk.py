@@ -13,13 +13,13 @@ record, or trace offsets, is asked for with `trace` and takes the slow way.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import accumulate, compress
+from itertools import compress
 from typing import Any
 
 from controlplane.core.entry import Batch, Entry
 from controlplane.core.evolve import Fold
 from controlplane.core.evolve.survivors import survivors
-from controlplane.core.order import Placed, entries_of, in_order, placed
+from controlplane.core.order import Latest, Placed, entries_of, in_order, placed, running_max
 
 Contested = Mapping[str, frozenset[bytes | None]]
 """By offsets topic, the keys that must be folded in order."""
@@ -28,13 +28,16 @@ _Part = tuple[str, int]
 
 
 class Loading:
-    """Loads a fresh `Fold`: `add` all batches, `finish`, and `settle` what is contested.
+    """Loads a `Fold`: `add` all batches, `finish`, and `settle` what is contested.
 
-    Batches of one partition come in the order of their offsets; partitions may interleave.
+    Batches of one partition come in the order of their offsets; partitions may interleave. What
+    the fold knows already comes before all of them in the one order; `before` tells the running
+    maxima of the timestamps up to there.
     """
 
-    def __init__(self, fold: Fold) -> None:
+    def __init__(self, fold: Fold, before: Latest | None = None) -> None:
         self._fold = fold
+        self._before = before or {}
         self._kept: list[Batch] = []
         self._statuses: dict[_Part, list[Batch]] = defaultdict(list)
         self._last: dict[str, dict[int, dict[bytes | None, bytes | None]]] = defaultdict(dict)
@@ -53,7 +56,7 @@ class Loading:
 
     def finish(self) -> Contested:
         """Fold what was added. Keys that are answered must be settled."""
-        self._fold.apply_all(in_order(entries_of(self._kept)))
+        self._fold.apply_all(in_order(entries_of(self._kept), self._before))
         ranked = [one for batches in self._statuses.values() for one in self._surviving(batches)]
         self._fold.apply_all(one.entry for one in sorted(ranked, key=lambda one: one[:4]))
         # The last records of a partition may not have counted, but they have been read.
@@ -69,7 +72,7 @@ class Loading:
     def _surviving(self, batches: list[Batch]) -> Iterator[Placed]:
         """The records of one status partition that still count, each with its rank."""
         topic, partition = batches[0].topic, batches[0].partition
-        columns = _columns(batches)
+        columns = _columns(batches, self._before.get((topic, partition)))
         if any(batch.aborted for batch in batches) and not self._fold.sees_aborted(topic):
             seen = [index not in batch.aborted for batch in batches for index in range(len(batch))]
             columns = [list(compress(column, seen)) for column in columns]
@@ -82,7 +85,7 @@ class Loading:
     def settle(self, batches: Iterable[Batch], contested: Contested) -> None:
         """Fold the records of contested keys in order: `batches` are the same ones once more."""
         entries = entries_of(batch for batch in batches if batch.topic in contested)
-        for one in placed(entries):
+        for one in placed(entries, self._before):
             entry = one.entry
             if entry.key not in contested[entry.topic]:
                 continue
@@ -90,10 +93,10 @@ class Loading:
                 self._fold.offsets_of(entry.topic).apply(entry)
 
 
-def _columns(batches: list[Batch]) -> list[list[Any]]:
+def _columns(batches: list[Batch], before_ms: int | None) -> list[list[Any]]:
     """Offsets, running maxima of the timestamps, keys and values of one partition."""
     offsets = [offset for batch in batches for offset in batch.offsets]
-    times = list(accumulate((time_ms for batch in batches for time_ms in batch.timestamps), max))
+    times = running_max((time_ms for batch in batches for time_ms in batch.timestamps), before_ms)
     keys = [key for batch in batches for key in batch.keys]
     return [offsets, times, keys, [value for batch in batches for value in batch.values]]
 

@@ -76,6 +76,20 @@ class ConfigFold:
             self._session_key,
         )
 
+    def adopt(self, state: ConfigState) -> None:
+        """Have what another fold has published."""
+        self._offset, self._session_key = state.offset, state.session_key
+        self._connectors.take(dict(state.connectors))
+        self._targets.take(dict(state.targets))
+        self._task_counts.take(dict(state.task_counts))
+        self._tasks.take({name: dict(tasks) for name, tasks in state.tasks.items()})
+        self._deferred.take({name: dict(tasks) for name, tasks in state.deferred.items()})
+        self._inconsistent.take(dict(state.inconsistent))
+        self._fenced_counts.take(dict(state.fenced_counts))
+        self._generations.take(dict(state.generations))
+        self._pending_fencing.take(dict(state.pending_fencing))
+        self._applied.take(dict(state.applied))
+
     def apply(self, entry: Entry) -> Outcome:
         """Fold one record."""
         self._entry = entry

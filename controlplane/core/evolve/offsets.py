@@ -31,6 +31,11 @@ class OffsetFold:
         """The state now, for good."""
         return OffsetState(self._values.publish(), self._hidden.publish())
 
+    def adopt(self, state: OffsetState) -> None:
+        """Have what another fold has published."""
+        self._values.take(dict(state.values))
+        self._hidden.take(dict(state.hidden))
+
     def apply(self, entry: Entry) -> Outcome:
         """Fold one record."""
         parses = self.profile.offset_partitions
@@ -53,7 +58,7 @@ class OffsetFold:
             self._hidden.writable()[subject] = True
 
     def take(self, parts: Iterable[Mapping[bytes | None, bytes | None]]) -> frozenset[bytes | None]:
-        """Take over the last values of each partition at once, into an empty fold.
+        """Take over the last values of each partition at once.
 
         Answers the contested keys: those for which the order between partitions, or between two
         spellings of one key, decides. They are left out; `apply` their records in order.
@@ -62,17 +67,29 @@ class OffsetFold:
         values: dict[bytes | None, bytes | None] = {}
         for part in parts:
             values.update(part)
-        contested = _in_several(parts) if len(values) < sum(map(len, parts)) else set()
+        several = _in_several(parts) if len(values) < sum(map(len, parts)) else set()
         any_removed = None in values.values()
-        removed = [key for key, value in values.items() if value is None] if any_removed else []
+        removed = {key for key, value in values.items() if value is None} if any_removed else set()
+        contested = set(several)
         if self.profile.offset_partitions:
             contested.update(key for key in self._suspects(values) if self._throws(key))
-            contested |= self._hide(values, removed)
-        gone = contested.union(removed if self.profile.offset_tombstone_removes else ())
-        for key in gone:
+            torn = {key for key in several if any(part.get(key, b"") is None for part in parts)}
+            if removed or torn or self._hidden.items:
+                contested |= self._hide(values, removed, torn)
+        gone = removed - contested if self.profile.offset_tombstone_removes else set()
+        for key in contested | gone:
             del values[key]
-        self._values.take(values)
+        self._lay(values, gone)
         return frozenset(contested)
+
+    def _lay(self, values: dict[bytes | None, bytes | None], gone: set[bytes | None]) -> None:
+        """Have these values above those that are here, without the keys that are gone."""
+        if not self._values.items:
+            self._values.take(values)
+            return
+        self._values.writable().update(values)
+        for key in gone:
+            self._values.drop(key)
 
     def _suspects(self, keys: Iterable[bytes | None]) -> Iterable[bytes | None]:
         """Keys that may keep their record from being stored; short ones seldom do."""
@@ -87,17 +104,22 @@ class OffsetFold:
         return isinstance(subject, Invalid) and subject.thrown is not None
 
     def _hide(
-        self, keys: Iterable[bytes | None], removed: Iterable[bytes | None]
+        self, keys: Iterable[bytes | None], removed: set[bytes | None], torn: set[bytes | None]
     ) -> set[bytes | None]:
-        """Hide what was removed; answer the keys that are other spellings of a removed one."""
-        dead = {key: self._identity(key) for key in removed}
-        hidden = {subject for subject in dead.values() if subject is not None}
-        if not hidden:
-            return set()
-        alive = {key: self._identity(key) for key in keys if key not in dead}
-        disputed = hidden & set(alive.values())
-        self._hidden.writable().update(dict.fromkeys(hidden - disputed, True))
-        return {key for key, subject in {**alive, **dead}.items() if subject in disputed}
+        """Hide what was removed and list the others, unless the order of records decides.
+
+        That is so where one spelling of a key was removed and another was not, and for keys that
+        are torn: removed in one partition of the topic and not in another. Answers those keys.
+        """
+        named = ((key, self._identity(key)) for key in keys)
+        subjects = {key: subject for key, subject in named if subject is not None}
+        dead = {subject for key, subject in subjects.items() if key in removed}
+        alive = {subject for key, subject in subjects.items() if key not in removed}
+        disputed = dead & alive | {subjects[key] for key in torn & subjects.keys()}
+        for subject in self._hidden.items.keys() & (alive - disputed):
+            self._hidden.drop(subject)
+        self._hidden.writable().update(dict.fromkeys(dead - disputed, True))
+        return {key for key, subject in subjects.items() if subject in disputed}
 
     def _identity(self, key: bytes | None) -> Identity | None:
         subject = decode_partition(key, self.profile)

@@ -34,6 +34,12 @@ class StatusFold:
             self._connectors.publish(), self._tasks.publish(), self._topics.publish()
         )
 
+    def adopt(self, state: StatusState) -> None:
+        """Have what another fold has published."""
+        self._connectors.take(dict(state.connectors))
+        self._tasks.take({name: dict(tasks) for name, tasks in state.tasks.items()})
+        self._topics.take({name: dict(topics) for name, topics in state.active_topics.items()})
+
     def apply(self, entry: Entry) -> Outcome:
         """Fold one record; the last of a key wins, with one exception (`_stale`)."""
         self._entry = entry

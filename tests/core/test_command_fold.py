@@ -1,0 +1,101 @@
+"""What is remembered of commands: all that have not ended, and of the others the last few."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from controlplane.core.codec import encode_command
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import Fold, commands
+from controlplane.core.profiles import Profile
+from controlplane.core.records import (
+    CommandAccepted,
+    CommandFinished,
+    CommandRecord,
+    CommandRefused,
+)
+
+KEPT = 3
+
+
+@pytest.fixture(autouse=True)
+def few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three ended commands are remembered."""
+    monkeypatch.setattr(commands, "ENDED_KEPT", KEPT)
+
+
+def accepted(command_id: str) -> CommandRecord:
+    """It begins."""
+    return CommandAccepted(command_id, 1, "ana", {})
+
+
+def finished(command_id: str) -> CommandRecord:
+    """It ends."""
+    return CommandFinished(command_id, 2, {})
+
+
+def refused(command_id: str) -> CommandRecord:
+    """It never begins."""
+    return CommandRefused(command_id, 2, "ana", {}, "no")
+
+
+def remembered(*records: CommandRecord | tuple[bytes | None, bytes | None]) -> list[str]:
+    """The ids that a fold of these records remembers, in its order; the longer way is the same."""
+    pairs = [one if isinstance(one, tuple) else encode_command(one) for one in records]
+    log = [Entry("connect-commands", 0, n, n, *pair) for n, pair in enumerate(pairs)]
+    fold = Fold(Profile.of("kip"))
+    fold.apply_all(log)
+    assert list(published_each_time(log)) == list(fold.snapshot().commands)
+    return list(fold.snapshot().commands)
+
+
+def published_each_time(log: Iterable[Entry]) -> Iterable[str]:
+    """The same, by a fold that publishes after every record and is taken over by another one."""
+    fold = Fold(Profile.of("kip"))
+    for entry in log:
+        fold.apply(entry)
+        before, fold = fold, Fold(Profile.of("kip"))
+        fold.adopt("connect-commands", before.part("connect-commands"), [entry.offset + 1])
+    return fold.snapshot().commands
+
+
+def test_the_first_to_end_is_forgotten_first() -> None:
+    """Not the first to begin; a refusal is an end."""
+    ids = "abcd"
+    assert remembered(*map(accepted, ids), *map(finished, "dcba")) == ["c", "b", "a"]
+    assert remembered(finished("x"), refused("y"), finished("z"), refused("w")) == ["y", "z", "w"]
+
+
+def test_what_has_not_ended_is_never_forgotten() -> None:
+    """However many end after it; and it can still end."""
+    many = [finished(str(n)) for n in range(10)]
+    assert remembered(accepted("old"), *many) == ["old", "7", "8", "9"]
+    assert remembered(accepted("old"), *many, finished("old")) == ["8", "9", "old"]
+
+
+def test_a_second_end_changes_nothing_of_the_order() -> None:
+    """A command ends once, whoever repeats it."""
+    log = [finished("a"), finished("b"), finished("a"), finished("c"), finished("d")]
+    assert remembered(*log) == ["b", "c", "d"]
+
+
+def test_what_was_refused_and_is_accepted_now_has_not_ended() -> None:
+    """The same id was asked again."""
+    many = [finished(str(n)) for n in range(10)]
+    assert remembered(refused("k"), accepted("k"), *many) == ["k", "7", "8", "9"]
+
+
+def test_a_tombstone_forgets() -> None:
+    """Retention by hand; a key that is no id is nobody's."""
+    log = [finished("a"), finished("\ud800"), (b"a", None), (b"\xff", None), (None, None)]
+    assert remembered(*log) == ["\ud800"]
+    assert remembered(*log, finished("b"), finished("c"), finished("d")) == ["b", "c", "d"]
+    assert remembered(finished("\ud800"), ("\ud800".encode("utf-8", "surrogatepass"), None)) == []
+
+
+def test_causes_do_not_grow_with_commands() -> None:
+    """Nobody asks which record a command came from, and there is no end of them."""
+    fold = Fold(Profile.of("kip"))
+    pair = encode_command(finished("a"))
+    fold.apply(Entry("connect-commands", 0, 0, 0, *pair))
+    assert not fold.snapshot().causes

@@ -1,0 +1,158 @@
+"""Laws of frozen folds: what was frozen, and then the rest, is the whole."""
+
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.entry import Entry, batch_of
+from controlplane.core.evolve import Fold, fold
+from controlplane.core.evolve.bulk import Loading
+from controlplane.core.evolve.flat import flat, unflat
+from controlplane.core.evolve.freezing import Damaged, Thawing, freeze, kind_of
+from controlplane.core.order import Latest, in_order, placed
+from controlplane.core.profiles import Profile
+from controlplane.core.state import ClusterState, Topics
+from tests.laws.entries import logs, profiles
+
+
+def thawed(frozen: Fold) -> Fold:
+    """Another fold that begins with what a fold knows, topic by topic, through bytes."""
+    begun = Fold(frozen.profile, exactly_once=frozen.exactly_once, trace=frozen.trace)
+    ends: dict[str, dict[int, int]] = {}
+    for (topic, partition), end in frozen.snapshot().ends.items():
+        ends.setdefault(topic, {})[partition] = end
+    for topic, parts in ends.items():
+        thawing = Thawing(frozen.topics, topic)
+        for piece in freeze(frozen.part(topic)):
+            thawing.add(piece)
+        begun.adopt(topic, thawing.part(), [parts.get(n, 0) for n in range(max(parts) + 1)])
+    return begun
+
+
+def plain(state: ClusterState) -> Any:
+    """Everything that a state tells, without ends of 0: nothing has been read there."""
+    ends = {place: end for place, end in state.ends.items() if end}
+    told = {name: getattr(state, name) for name in state.__struct_fields__}
+    return told | {"ends": ends}
+
+
+@given(logs(), profiles, st.booleans(), st.booleans(), st.data())
+def test_frozen_and_then_the_rest(
+    log: list[Entry], profile: Profile, exactly_once: bool, trace: bool, data: st.DataObject
+) -> None:
+    """fold(prefix) → bytes → fold, then the rest = fold(all): every table, in its order."""
+    at = data.draw(st.integers(0, len(log)))
+    begun = Fold(profile, exactly_once=exactly_once, trace=trace)
+    begun.apply_all(log[:at])
+    resumed = thawed(begun)
+    assert plain(resumed.snapshot()) == plain(begun.snapshot())
+    resumed.apply_all(log[at:])
+    whole = Fold(profile, exactly_once=exactly_once, trace=trace)
+    whole.apply_all(log)
+    assert plain(resumed.snapshot()) == plain(whole.snapshot())
+    assert resumed.unreadable_count == whole.unreadable_count
+
+
+def parted(log: list[Entry], at: int) -> tuple[list[Entry], list[Entry], Latest]:
+    """A log cut in the one order, each half as the log has it, and the maxima up to the cut."""
+    early = {one.entry.position for one in placed(log)[:at]}
+    prefix = [entry for entry in log if entry.position in early]
+    before: dict[tuple[str, int], int] = {}
+    for entry in prefix:
+        place = entry.topic, entry.partition
+        before[place] = max(entry.timestamp, before.get(place, entry.timestamp))
+    return prefix, [entry for entry in log if entry.position not in early], before
+
+
+@given(logs(), profiles, st.booleans(), st.booleans(), st.data())
+def test_frozen_and_then_the_rest_in_bulk(
+    log: list[Entry], profile: Profile, exactly_once: bool, trace: bool, data: st.DataObject
+) -> None:
+    """The fast way from a frozen prefix on leads where folding everything in order leads."""
+    prefix, rest, before = parted(log, data.draw(st.integers(0, len(log))))
+    begun = Fold(profile, exactly_once=exactly_once, trace=trace)
+    begun.apply_all(in_order(prefix))
+    resumed = thawed(begun)
+    loading = Loading(resumed, before)
+    for entry in rest:
+        loading.add(batch_of([entry]))
+    contested = loading.finish()
+    loading.settle([batch_of([entry]) for entry in rest], contested)
+    slow = fold(in_order(log), profile, exactly_once=exactly_once, trace=trace)
+    fast = resumed.snapshot()
+    assert (fast.config, fast.status, fast.commands) == (slow.config, slow.status, slow.commands)
+    assert {topic: part for topic, part in fast.offsets.items() if part.values or part.hidden} == {
+        topic: part for topic, part in slow.offsets.items() if part.values or part.hidden
+    }
+    assert plain(fast)["ends"] == plain(slow)["ends"]
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
+    # Half of a surrogate pair, and what no 64 bits hold.
+    | st.sampled_from(["\ud800", "a\udfff", 2**63, -(2**63), -(2**63) - 1, 2**64, -(2**200)]),
+    lambda members: st.lists(members) | st.dictionaries(st.text() | st.integers(), members),
+)
+
+
+@given(json_values)
+def test_a_flat_value_comes_back(value: Any) -> None:
+    """unflat(flat(value)) = value, through MessagePack."""
+    tokens = msgspec.msgpack.decode(msgspec.msgpack.encode(flat(value)))
+    assert repr(unflat(tokens)) == repr(value)
+
+
+@given(st.binary(max_size=60), st.sampled_from(["connect-configs", "connect-offsets", "own"]))
+def test_foreign_bytes_are_told_apart(piece: bytes, topic: str) -> None:
+    """Whatever the bytes: a piece, or `Damaged`, and never another error."""
+    with suppress(Damaged):
+        Thawing(Topics(), topic).add(piece)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        ("connectors", False, [["a"]]),
+        ("connectors", False, {"a": {}}),
+        ("connectors", True, [["list", 1]]),
+        ("connectors", True, [["nothing", 1]]),
+        ("connectors", True, [["list"]]),
+        ("connectors", True, [["text", b"\xff"]]),
+        ("connectors", True, []),
+        ("targets", False, [["a", "FUTURE"]]),
+        ("hidden", False, []),
+        ("offset", False, "1"),
+        (1, False, []),
+        (),
+    ],
+)
+def test_what_is_no_piece_of_a_config_part(content: Any) -> None:
+    """Well formed, but none of ours."""
+    with pytest.raises(Damaged):
+        Thawing(Topics(), "connect-configs").add(msgspec.msgpack.encode(content))
+
+
+def test_a_kind_tells_what_folding_depends_on() -> None:
+    """Release, isolation, tracing and the topic's part; equal for equal folds."""
+    one = Fold(Profile.of("3.9"))
+    others = [
+        Fold(Profile.of("3.4")),
+        Fold(Profile.of("3.9"), exactly_once=True),
+        Fold(Profile.of("3.9"), trace=True),
+        Fold(msgspec.structs.replace(Profile.of("3.9"), fencing=False)),
+        Fold(Profile.of("3.9"), topics=Topics(config="c", status="connect-configs")),
+    ]
+    kinds = {kind_of(fold, "connect-configs") for fold in [one, *others]}
+    assert len(kinds) == 6
+    assert kind_of(Fold(Profile.of("3.9")), "connect-configs") in kinds
+    roles = {kind_of(one, topic) for topic in ("connect-configs", "connect-offsets", "own", "x")}
+    assert len(roles) == 3
