@@ -120,3 +120,16 @@ def test_every_question_has_an_answer(
     for path in paths(state):
         assert answer(Reading(state), path).status
     hazards(log, profile, exactly_once=exactly_once)
+
+
+def test_one_key_in_two_partitions_beside_another_spelling_of_it() -> None:
+    """The last record of the partition that both mean is not the last of its own partition."""
+    other, key = b'["a",{"p":1 }]', b'["a",{"p":1}]'
+    log = [
+        Entry("connect-offsets", 0, 0, 5, other, None),
+        Entry("connect-offsets", 1, 0, 3, other, b"{}"),
+        Entry("connect-offsets", 2, 0, 9, key, b'{"o":1}'),
+    ]
+    fast = Fold(Profile.of("4.3"))
+    load(fast, [batch_of([entry]) for entry in log])
+    assert known(fast.snapshot()) == known(fold(in_order(log), Profile.of("4.3")))
