@@ -17,9 +17,12 @@ from controlplane.cli.serve import serve
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.rest.server import listen
+from tests.cli.calling import call, refusal
 
 ROOT = Path(__file__).parent.parent.parent
 HISTORIES = ROOT / "tests" / "histories"
+NOT_OURS = "203.0.113.1"
+"""An address of documentation (RFC 5737), which no machine has."""
 LIFE = str(HISTORIES / "life-3.9.log.jsonl")
 
 
@@ -42,10 +45,12 @@ class Service(NamedTuple):
 
 
 @asynccontextmanager
-async def running(*arguments: str) -> AsyncIterator[Service]:
-    """`controlplane serve` on a free port, ready to answer."""
+async def running(
+    *arguments: str, port: tuple[str, ...] = ("--port", "0")
+) -> AsyncIterator[Service]:
+    """`controlplane serve` on a free port unless told otherwise, ready to answer."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "controlplane", "serve", "--port", "0", *arguments),
+        *(sys.executable, "-m", "controlplane", "serve", *port, *arguments),
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -88,6 +93,26 @@ async def test_ends_when_asked(how: signal.Signals) -> None:
     assert code == 0
     (line,) = told.splitlines()
     assert " event=request method=GET target=/connectors/nix%0a status=404 " in line
+
+
+async def test_listens_where_the_workers_file_says(tmp_path: Path) -> None:
+    """At its first plain listener; nobody has to be told twice."""
+    with listen("127.0.0.1", 0) as bound:
+        port = bound.getsockname()[1]
+    worker = tmp_path / "worker.properties"
+    worker.write_text(f"listeners=https://x:1,http://127.0.0.1:{port}\n", "ascii")
+    async with running(LIFE, "--worker", str(worker), port=()) as service:
+        assert service.url == f"http://127.0.0.1:{port}"
+
+
+def test_the_listeners_of_a_clusters_workers_are_theirs(tmp_path: Path) -> None:
+    """Beside a cluster only what is told to us counts."""
+    worker = tmp_path / "worker.properties"
+    worker.write_text(f"listeners=http://{NOT_OURS}:1\n", "ascii")
+    beside = ["serve", "kafka://127.0.0.1:1", "--worker", worker, "--port", 0]
+    assert "connection refused" in refusal(call(*beside))
+    told = ["--override", f"listeners=http://{NOT_OURS}:2"]
+    assert f"cannot listen on {NOT_OURS}:0" in refusal(call(*beside, *told))
 
 
 async def test_quiet() -> None:
