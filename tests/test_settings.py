@@ -168,7 +168,7 @@ REFUSALS = {
     "switch": (["topic.tracking.enable=1"], "topic.tracking.enable is '1': use true or false"),
     "number": (["rest.port=8083.0"], "rest.port is '8083.0': use a whole number from 0 to 65535"),
     "too much": (["rest.port=65536"], "rest.port is '65536': use a whole number"),
-    "no digits": (["rest.port=" + "9" * 9_999], "rest.port is '999"),
+    "no digits": (["rest.port=" + "9" * 9_999], "9…': use a whole number"),
     "negative": (["inter.worker.key.ttl.ms=-1"], "from 0 to 2147483647"),
     "no partitions": (
         ["status.storage.partitions=0"],

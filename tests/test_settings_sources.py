@@ -9,7 +9,7 @@ import pytest
 from controlplane.properties import SettingsError
 from controlplane.settings import Configuration, Source, WorkerSettings
 from controlplane.settings.environment import key_of, told_by_environment
-from controlplane.settings.known import unknown
+from controlplane.settings.known import GUESSES, unknown
 from controlplane.settings.sources import told_by_file, told_by_flags
 
 
@@ -275,3 +275,11 @@ def test_variables_of_others(file: Path) -> None:
     """`CONNECT_` is the beginning of many names: only what looks like a slip is told."""
     told = configuration(variables={"CONNECT_TO": "x", "CONNECT_GROUP_IDS": "x"}).told
     assert [one.key for one in unknown(told, COUNTING)] == ["group.ids"]
+
+
+def test_a_file_that_is_no_workers(file: Path) -> None:
+    """Every key of it means nothing; that is found out in no time, without a guess for each."""
+    file.write_text("".join(f"group.ids.{number}=1\n" for number in range(50_000)), "ascii")
+    found = unknown(configuration(file=file).told, ["group.ids"])
+    assert len(found) == 50_000
+    assert sum(one.meant is not None for one in found) == GUESSES

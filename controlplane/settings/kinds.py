@@ -18,6 +18,9 @@ from controlplane.security import Secret
 WHITE = "".join(map(chr, range(0x21)))
 """What Java's `String.trim` takes away."""
 
+SHOWN_CHARACTERS = 60
+"""How much of a bad value a sentence repeats: a file may hold a whole certificate in a number."""
+
 LEAST = 1
 """Of a number that says nothing else: it is a limit, and with a limit of 0 nothing goes on."""
 
@@ -55,7 +58,9 @@ def read(key: str, text: str, kind: inspect.Type) -> Any:
         except _Unfit:
             continue
     allowed = " or ".join(_KINDS[type(one)].allowed(one) for one in kinds)
-    raise BadValue(key, f"is {redacted_value(key, text)!r}: use {allowed}")
+    shown = redacted_value(key, text)
+    cut = shown if len(shown) <= SHOWN_CHARACTERS else shown[:SHOWN_CHARACTERS] + "…"
+    raise BadValue(key, f"is {cut!r}: use {allowed}")
 
 
 def extra(kind: inspect.Type, name: str) -> Any:

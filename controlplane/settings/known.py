@@ -97,6 +97,11 @@ ALIKE = 0.8
 missing or too much, two swapped, a word in the wrong number."""
 
 
+GUESSES = 100
+"""For how many keys it is asked what was meant, at some milliseconds each: a file that is no
+worker's has thousands."""
+
+
 class Unknown(msgspec.Struct, frozen=True):
     """A key that means nothing to anybody, and the one that may have been meant."""
 
@@ -126,11 +131,12 @@ def unknown(told: Mapping[str, Told], counting: Iterable[str]) -> list[Unknown]:
     """
     counts = set(counting)
     every = sorted(counts | UNUSED.keys())
-    found = []
+    found: list[Unknown] = []
     for key, (_, source) in told.items():
         if key in counts or key.startswith(COUNTING) or unused(key):
             continue
-        meant = next(iter(get_close_matches(key, every, n=1, cutoff=ALIKE)), None)
+        close = get_close_matches(key, every, n=1, cutoff=ALIKE) if len(found) < GUESSES else []
+        meant = next(iter(close), None)
         if meant or source.kind != "environment":
             found.append(Unknown(key, source, meant))
     return found

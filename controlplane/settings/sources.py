@@ -8,8 +8,6 @@ import msgspec
 
 from controlplane.properties import SettingsError, properties_in, read_properties
 
-Kind = Literal["flag", "environment", "file", "default"]
-
 OURS = "CONTROLPLANE_"
 """How variables begin that speak to us and nobody else."""
 
@@ -17,7 +15,7 @@ OURS = "CONTROLPLANE_"
 class Source(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where a value comes from."""
 
-    kind: Kind
+    kind: Literal["flag", "environment", "file", "default"]
     name: str = ""
     """The flag, the variable, the path of the file."""
     line: int = 0
