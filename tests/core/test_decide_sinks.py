@@ -168,10 +168,10 @@ def test_altering_sets_and_removes_at_once() -> None:
 
 def test_text_and_number_are_one_partition() -> None:
     """We let the last one count. A worker meets them in another order."""
-    command = alter((at("t", 0), to(1)), (at("t", "0"), to(2)))
+    command = alter((at("t", 10), to(1)), (at("t", "10"), to(2)))
     for release, offset in (("kip", 2), ("3.9", 1)):
         (step,) = planned(STOPPED_SINK, command, release, hooks=SURE).steps
-        assert step.action == AlterGroup("a", "connect-a", (("t", 0, offset),))
+        assert step.action == AlterGroup("a", "connect-a", (("t", 10, offset),))
 
 
 @pytest.mark.parametrize("release", ALTERING)
