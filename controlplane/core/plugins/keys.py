@@ -1,0 +1,87 @@
+"""One key of a config definition, as connectors and other plugins define them (`ConfigDef`)."""
+
+from typing import Literal
+
+import msgspec
+
+from controlplane.core.plugins.spans import Change, Span, as_of
+from controlplane.core.profiles import Profile
+
+Type = Literal[
+    "BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD"
+]
+Importance = Literal["HIGH", "MEDIUM", "LOW"]
+Width = Literal["NONE", "SHORT", "MEDIUM", "LONG"]
+
+
+class _KeyChange(Change, frozen=True, kw_only=True):
+    """What a key was before. Fields are those of `ConfigKey`."""
+
+    type: Type | msgspec.UnsetType = msgspec.UNSET
+    required: bool | msgspec.UnsetType = msgspec.UNSET
+    default: str | None | msgspec.UnsetType = msgspec.UNSET
+    valid: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    importance: Importance | msgspec.UnsetType = msgspec.UNSET
+    documentation: str | msgspec.UnsetType = msgspec.UNSET
+    group: str | None | msgspec.UnsetType = msgspec.UNSET
+    order: int | msgspec.UnsetType = msgspec.UNSET
+    width: Width | msgspec.UnsetType = msgspec.UNSET
+    display_name: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class ConfigKey(Span, frozen=True, kw_only=True):
+    """What may stand under a key, and what people are told about it.
+
+    A key that is required has no default; else its default may be null. `valid` names the values
+    that are taken, in the words of Kafka's documentation: see `core.validation.valid`.
+    """
+
+    name: str
+    type: Type
+    required: bool = False
+    default: str | None = None
+    valid: tuple[str, ...] = ()
+    importance: Importance = "MEDIUM"
+    documentation: str = ""
+    group: str | None = None
+    order: int = -1
+    """Place within the group, from 1; -1 where nobody said."""
+    width: Width = "NONE"
+    display_name: str = ""
+    dependents: tuple[str, ...] = ()
+    """Keys that are looked at after this one."""
+    before: tuple[_KeyChange, ...] = ()
+
+    def as_of(self, profile: Profile) -> "ConfigKey | None":
+        """This key in the profile's release; None if that release does not have it."""
+        return as_of(self, self.before, profile)
+
+
+class WrittenKey(ConfigKey, frozen=True, kw_only=True):
+    """A key as a catalogue file may spell it: also as Connect's own REST API tells of keys."""
+
+    default_value: str | None = None
+    order_in_group: int | None = None
+    at_least: float | None = None
+    """Short for `valid: ["[N,...]"]`."""
+
+    def plain(self) -> ConfigKey:
+        """The same with one name for everything."""
+        least = () if self.at_least is None else (f"[{self.at_least:g},...]",)
+        return ConfigKey(
+            since=self.since,
+            until=self.until,
+            name=self.name,
+            type=self.type,
+            required=self.required,
+            default=self.default if self.default is not None else self.default_value,
+            valid=least + self.valid,
+            importance=self.importance,
+            documentation=self.documentation,
+            group=self.group,
+            order=self.order if self.order_in_group is None else self.order_in_group,
+            width=self.width,
+            display_name=self.display_name or self.name,
+            dependents=self.dependents,
+            before=self.before,
+        )
