@@ -27,7 +27,7 @@ NONE = "(none)"
 NOTHING = "(empty)"
 NO_RESPONSE = "(no response)"
 
-_GAP = 2
+_GAP = "  "
 _LABEL_WIDTH = 10
 _KEY_WIDTH = 20
 _STEP_WIDTH = 6
@@ -43,11 +43,15 @@ class Row(NamedTuple):
 
 
 def table(header: Row | None, rows: Sequence[Row]) -> list[str]:
-    """An aligned table, rows as they come; `(none)` where there is no row."""
+    """An aligned table, rows as they come; `(none)` where there is no row.
+
+    Without a header there are no columns: records stand as they are `given`.
+    """
     if not rows:
         return [NONE]
     shown = ([header] if header else []) + list(rows)
-    lines = aligned([(_label(row), *row.cells) for row in shown], _LABEL_WIDTH)
+    texts = [(_label(row), *row.cells) for row in shown]
+    lines = aligned(texts, _LABEL_WIDTH) if header else list(map(_GAP.join, texts))
     return [
         line + (f"   <-- via {row.via}" if row.via else "")
         for row, line in zip(shown, lines, strict=True)
@@ -66,12 +70,7 @@ def aligned(rows: Sequence[Sequence[str]], *least: int) -> list[str]:
         max(*map(len, column), least[index] if index < len(least) else 0)
         for index, column in enumerate(zip(*rows, strict=True))
     ]
-    return [
-        (" " * _GAP)
-        .join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        .rstrip()
-        for row in rows
-    ]
+    return [_GAP.join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def entries(found: Sequence[Entry], topics: Topics, partitioned: Collection[str]) -> list[str]:

@@ -1,12 +1,18 @@
-"""The examples by which the language was designed are scenarios like all others, to the letter."""
+"""Scenarios that stand in documents: the two of the design, and the one of the guide."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-SCENARIOS = Path(__file__).parents[2] / "scenarios"
+from tests.scenario.playing import reported
 
-EXAMPLES = ("upgrade/stop-in-mixed-3.4-3.7-cluster",)
+ROOT = Path(__file__).parents[2]
+
+EXAMPLES = (
+    "upgrade/stop-in-mixed-3.4-3.7-cluster",
+    "offsets/create-with-offsets-crash-after-wipe",
+)
 
 
 @pytest.mark.shared
@@ -14,4 +20,14 @@ EXAMPLES = ("upgrade/stop-in-mixed-3.4-3.7-cluster",)
 def test_an_example_is_as_designed(name: str, shared: Path) -> None:
     """Byte for byte; that it prints what it says is tested where all scenarios are."""
     designed = (shared / "scenarios.md").read_text()
-    assert (SCENARIOS / f"{name}.scenario").read_text() in designed
+    assert (ROOT / "scenarios" / f"{name}.scenario").read_text() in designed
+
+
+@pytest.mark.parametrize("document", ["docs/guide.md", "scenarios/README.md"])
+def test_an_example_in_a_document_plays_as_written(document: str) -> None:
+    """Or it would mislead."""
+    text = (ROOT / document).read_text()
+    fenced = re.findall(r"^```\n(cluster .*?)^```$", text, re.MULTILINE | re.DOTALL)
+    indented = re.findall(r"^(    # .*?\n(?:(?: {4}.*)?\n)+)", text, re.MULTILINE)
+    (example,) = [*fenced, *(re.sub("^ {4}", "", one, flags=re.MULTILINE) for one in indented)]
+    assert reported(example) == ""
