@@ -70,14 +70,22 @@ class Columns:
         sieve = Sieve(below)
         sieve.sift([self._batch(Span("", 0, 0, 0), 0, len(self._offsets))])
         gone = {*sieve.superseded, *(sieve.tombstones if tombstones else ())}
-        keep = [offset not in gone for offset in self._offsets]
+        self._keep([offset not in gone for offset in self._offsets])
+        return len(gone)
+
+    def trim(self, below: int) -> int:
+        """Remove the entries before an offset; answers how many that were."""
+        before = len(self._offsets)
+        self._keep([offset >= below for offset in self._offsets])
+        return before - len(self._offsets)
+
+    def _keep(self, keep: Sequence[bool]) -> None:
         self._offsets = list(compress(self._offsets, keep))
         self._timestamps = list(compress(self._timestamps, keep))
         self._keys = list(compress(self._keys, keep))
         self._values = list(compress(self._values, keep))
         self._headers = list(compress(self._headers, keep))
         self._aborted = list(compress(self._aborted, keep))
-        return len(gone)
 
     def _add(self, offset: int, record: Record | Entry) -> None:
         self._offsets.append(offset)

@@ -15,7 +15,7 @@ from controlplane.logs.places import (
     check_topic,
     partition_in,
 )
-from controlplane.logs.spans import below_ends, spans, topic_in
+from controlplane.logs.spans import below_ends, spans, topic_in, trim_limits
 
 
 class MemoryLog:
@@ -134,6 +134,15 @@ class MemoryLog:
             columns.compact(limit, tombstones=tombstones)
             for columns, limit in zip(partitions, limits, strict=True)
         )
+
+    async def trim(self, topic: str, below: Sequence[int]) -> int:
+        """Remove every entry before these offsets, by partition; answers how many that were.
+
+        Partitions that are left out are left alone; all ends stay.
+        """
+        partitions = self._partitions(topic)
+        limits = trim_limits(topic, self._ends(topic), below)
+        return sum(columns.trim(limit) for columns, limit in zip(partitions, limits, strict=True))
 
     def _ends(self, topic: str) -> list[int]:
         return [columns.end for columns in self._partitions(topic)]

@@ -52,6 +52,11 @@ def below_ends(topic: str, ends: Sequence[int], below: Sequence[int]) -> list[in
     return [min(pair) for pair in zip(_padded(topic, below, ends), ends, strict=True)]
 
 
+def trim_limits(topic: str, ends: Sequence[int], below: Sequence[int]) -> list[int]:
+    """Offsets as given in `below`, no higher than the ends; 0 stands for missing ones."""
+    return [min(pair) for pair in zip(_padded(topic, below, [0] * len(ends)), ends, strict=True)]
+
+
 def _padded(topic: str, offsets: Sequence[int], default: Sequence[int]) -> Sequence[int]:
     """Offsets as given, the default for partitions that were left out."""
     if len(offsets) > len(default):

@@ -33,6 +33,10 @@ class CompactingLog(Log, Protocol):
         """Remove superseded entries."""
         ...
 
+    async def trim(self, topic: str, below: Sequence[int]) -> int:
+        """Remove the first entries."""
+        ...
+
     async def add_partitions(self, topic: str, partitions: int) -> None:
         """Let a topic have this many partitions."""
         ...
@@ -399,3 +403,66 @@ class LogContract(ReadingContract):
         await log.compact("offsets")
         seen += await entries_of(batches)
         assert set(await everything(log)) <= set(seen)
+
+    # --- retention -----------------------------------------------------------------------------
+
+    async def test_trim_removes_a_prefix(self, filled: CompactingLog) -> None:
+        """Everything before an offset goes; the places of what is left and the ends stay."""
+        assert await filled.trim("config", [4]) == 3
+        left = [one for one in by_place(SAMPLE) if one.topic != "config" or one.offset >= 4]
+        assert await everything(filled) == left
+        assert await filled.trim("config", [4]) == 0
+        assert (await filled.starts(["config"]))["config"] == [4]
+        assert (await filled.ends(["config"]))["config"] == [8]
+        assert await filled.append([record("config", 0)]) == [Position("config", 0, 8)]
+
+    async def test_trim_leaves_what_is_not_named(self, filled: CompactingLog) -> None:
+        """A partition without an offset, and every other topic."""
+        assert await filled.trim("offsets", [10]) == 1
+        assert await filled.trim("offsets", []) == 0
+        assert await filled.trim("offsets", [0, -5, 0]) == 0
+        assert [one.position for one in await entries_of(filled.read(["offsets"]))] == [
+            Position("offsets", 2, 0),
+            Position("offsets", 2, 2),
+        ]
+        assert len(await entries_of(filled.read(["config"]))) == len(
+            [one for one in SAMPLE if one.topic == "config"]
+        )
+
+    async def test_trim_takes_all_and_no_more(self, filled: CompactingLog) -> None:
+        """Of an empty partition the end is the start; an offset behind the end means the end."""
+        assert await filled.trim("config", [2**39]) == 6
+        assert await entries_of(filled.read(["config"])) == []
+        assert (
+            (await filled.starts(["config"])) == (await filled.ends(["config"])) == {"config": [8]}
+        )
+        assert await filled.append([record("config", 0)]) == [Position("config", 0, 8)]
+        assert len(await entries_of(filled.read(["config"]))) == 1
+
+    async def test_trim_in_slices(self, log: CompactingLog) -> None:
+        """A long prefix goes while somebody reads, who sees at least what stays."""
+        await make_topics(log)
+        await log.append([record("offsets", 0, f"{n}") for n in range(9_000)])
+        batches = log.read(["offsets"])
+        seen = list((await anext(batches)).entries())
+        assert await log.trim("offsets", [8_990]) == 8_990
+        seen += await entries_of(batches)
+        left = await everything(log)
+        assert [one.offset for one in left] == list(range(8_990, 9_000))
+        assert set(left) <= set(seen)
+
+    async def test_trim_of_what_is_not_there(self, filled: CompactingLog) -> None:
+        """A topic or partition that is missing is told, and nothing goes."""
+        with pytest.raises(LogNotUsable, match="no-such"):
+            await filled.trim("no-such", [1])
+        with pytest.raises(LogNotUsable, match="config"):
+            await filled.trim("config", [2, 2])
+        assert await everything(filled) == by_place(SAMPLE)
+
+    async def test_put_after_trim(self, filled: CompactingLog) -> None:
+        """What retention took does not come back with the next import of the same dump."""
+        await filled.trim("config", [2])
+        before = await everything(filled)
+        with pytest.raises(LogNotUsable):
+            await filled.put(SAMPLE)
+        assert await everything(filled) == before

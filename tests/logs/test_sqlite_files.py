@@ -241,11 +241,18 @@ def test_upgrade_from_every_version(version: int) -> None:
     connection.close()
 
 
+TABLES = ("VIEW entry", "TABLE log", "TABLE fence", "TABLE partition")
+"""What version 1 has."""
+
+LATER_TABLES = ("TABLE snapshot", "TABLE piece")
+"""What came since."""
+
+
 async def test_older_schema(tmp_path: Path) -> None:
     """A file of an older version is upgraded by a writer; a reader leaves it as it is."""
     path = tmp_path / "control.log"
     await make_log(path)
-    sql(path, "DROP VIEW entry", "DROP TABLE log", "DROP TABLE fence", "DROP TABLE partition")
+    sql(path, *(f"DROP {table}" for table in (*TABLES, *LATER_TABLES)))
     sql(path, "PRAGMA user_version = 0")
     with pytest.raises(LogNotUsable, match="older schema version 0"):
         await SqliteLog.open(path, read_only=True)
@@ -254,4 +261,22 @@ async def test_older_schema(tmp_path: Path) -> None:
     await log.close()
     log = await SqliteLog.open(path, read_only=True)
     assert len(await log.topics()) == 3
+    await log.close()
+
+
+async def test_older_schema_that_can_be_read(tmp_path: Path) -> None:
+    """What only was added since, a reader can do without; a writer adds it."""
+    path = tmp_path / "control.log"
+    await make_log(path)
+    sql(path, *(f"DROP {table}" for table in LATER_TABLES), "PRAGMA user_version = 1")
+    before = path.read_bytes()
+    assert await read_all(path) == by_place(SAMPLE)
+    log = await SqliteLog.open(path, read_only=True)
+    assert await log.snapshots.kept("config", "any") == []
+    await log.close()
+    assert path.read_bytes() == before
+    log = await SqliteLog.open(path)
+    number = await log.snapshots.begin("config", "any")
+    assert await log.snapshots.finish(number, b"", 1)
+    assert await everything(log) == by_place(SAMPLE)
     await log.close()

@@ -1,4 +1,4 @@
-"""Compaction of the file, in slices: readers and the writer go on in between."""
+"""Compaction and retention, in slices: readers and the writer go on in between."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from controlplane.logs.compaction import Sieve
 from controlplane.logs.sqlite.ledger import Ledger
 from controlplane.logs.sqlite.reader import Stretch
 from controlplane.logs.sqlite.rows import OFFSET_MASK
+from controlplane.logs.sqlite.snapshots import forget
 
 SIFT_ROWS = 8_192
 """Rows looked at in one read transaction: a few milliseconds."""
@@ -17,6 +18,10 @@ DELETE_ROWS = 4_096
 
 _DESCENDING = """SELECT id, key, value IS NULL, aborted FROM log
                  WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?"""
+
+_DELETE_FIRST = """DELETE FROM log WHERE id IN (
+                     SELECT id FROM log WHERE id >= ? AND id < ? ORDER BY id LIMIT ?
+                   )"""
 
 
 def sift(connection: sqlite3.Connection, stretch: Stretch, sieve: Sieve) -> Stretch | None:
@@ -35,7 +40,17 @@ def sift(connection: sqlite3.Connection, stretch: Stretch, sieve: Sieve) -> Stre
     return stretch._replace(high=rows[0][0])
 
 
-def remove(ledger: Ledger, rows: Sequence[int]) -> int:
-    """Remove rows; answers how many of them were there."""
+def remove(ledger: Ledger, topic: str, rows: Sequence[int]) -> int:
+    """Remove rows of a topic; answers how many of them were there."""
     cursor = ledger.connection.executemany("DELETE FROM log WHERE id = ?", [(row,) for row in rows])
+    if cursor.rowcount:
+        forget(ledger, topic)
+    return cursor.rowcount
+
+
+def remove_first(ledger: Ledger, stretch: Stretch) -> int:
+    """Remove the first rows of a stretch, as many as fit into one transaction."""
+    cursor = ledger.connection.execute(_DELETE_FIRST, (stretch.low, stretch.high, DELETE_ROWS))
+    if cursor.rowcount:
+        forget(ledger, stretch.topic)
     return cursor.rowcount

@@ -12,6 +12,7 @@ from controlplane.logs.sqlite.errors import log_errors
 from controlplane.logs.sqlite.schema import (
     APPLICATION_ID,
     PAGE_BYTES,
+    READABLE_VERSION,
     VERSION,
     schema_version,
     upgrade,
@@ -138,7 +139,7 @@ def check_readable(path: Path, settings: SqliteSettings) -> None:
     finally:
         connection.close()
     check_version(path, version)
-    if version < VERSION:
+    if version < READABLE_VERSION:
         message = f"The log {path} has the older schema version {version}: open it once for"
         raise LogNotUsable(f"{message} writing, which upgrades it")
 

@@ -11,7 +11,7 @@ from controlplane.core.entry import Batch, Entry, Position
 from controlplane.logs.changes import further
 from controlplane.logs.compaction import Sieve
 from controlplane.logs.log import Ends, LogNotUsable, Record
-from controlplane.logs.spans import below_ends, topic_in
+from controlplane.logs.spans import below_ends, topic_in, trim_limits
 from controlplane.logs.sqlite import compaction, files, imports, reader, traces
 from controlplane.logs.sqlite.backup import back_up
 from controlplane.logs.sqlite.errors import log_errors
@@ -19,6 +19,7 @@ from controlplane.logs.sqlite.ledger import Ledger
 from controlplane.logs.sqlite.pool import Pool
 from controlplane.logs.sqlite.rows import OFFSET_MASK
 from controlplane.logs.sqlite.settings import SqliteSettings
+from controlplane.logs.sqlite.snapshots import SqliteShelf
 from controlplane.logs.sqlite.watch import Watch
 from controlplane.logs.sqlite.writer import Writer
 
@@ -48,6 +49,7 @@ class SqliteLog:
         self._writer: Writer | None = None
         if connections.writing:
             self._writer = Writer(connections.writing, path, settings, self._watch.look)
+        self._shelf = SqliteShelf(self._pool, self._need_writer)
 
     @classmethod
     async def open(
@@ -71,6 +73,11 @@ class SqliteLog:
                 _open, file, create=create and not read_only, read_only=read_only, limits=settings
             )
             return cls(file, settings, connections)
+
+    @property
+    def snapshots(self) -> SqliteShelf:
+        """What was folded of this log, and is kept beside it."""
+        return self._shelf
 
     async def topics(self) -> Mapping[str, int]:
         """Every topic there is, with its number of partitions."""
@@ -169,6 +176,20 @@ class SqliteLog:
             removed += await self._compact(stretch, tombstones=tombstones)
         return removed
 
+    async def trim(self, topic: str, below: Sequence[int]) -> int:
+        """Remove every entry before these offsets, by partition; answers how many that were.
+
+        Partitions that are left out are left alone; all ends stay. Works in slices; cancelled in
+        between, it has done a part of it.
+        """
+        self._need_writer()
+        limits = trim_limits(topic, (await self.ends([topic]))[topic], below)
+        removed = 0
+        for stretch in await self._read(partial(reader.plan, topics=[topic], stop={topic: limits})):
+            while some := await self._write(partial(compaction.remove_first, stretch=stretch)):
+                removed += some
+        return removed
+
     async def backup(self, path: Path | str) -> None:
         """Copy the log as of now to a new file, while it is in use."""
         await self._read(partial(back_up, path=Path(path)))
@@ -184,7 +205,8 @@ class SqliteLog:
         removed = 0
         for first in range(0, len(gone), compaction.DELETE_ROWS):
             rows = [base | offset for offset in gone[first : first + compaction.DELETE_ROWS]]
-            removed += await self._write(partial(compaction.remove, rows=rows))
+            remove = partial(compaction.remove, topic=stretch.topic, rows=rows)
+            removed += await self._write(remove)
         return removed
 
     async def _read(self, ask: Callable[[sqlite3.Connection], T]) -> T:

@@ -44,11 +44,30 @@ MIGRATIONS: Sequence[Sequence[str]] = (
                     CAST(value AS TEXT) AS value, aborted
              FROM log JOIN partition ON number = log.id >> 40""",
     ),
+    (
+        # What was folded of a topic, for whoever begins: complete where `about` is there. Whatever
+        # removes records of a topic removes its snapshots with them. Numbers are not used twice.
+        """CREATE TABLE snapshot (
+             number INTEGER PRIMARY KEY AUTOINCREMENT,
+             topic TEXT NOT NULL,
+             kind TEXT NOT NULL,
+             about BLOB
+           )""",
+        """CREATE TABLE piece (
+             snapshot INTEGER NOT NULL,
+             place INTEGER NOT NULL,
+             bytes BLOB NOT NULL,
+             PRIMARY KEY (snapshot, place)
+           )""",
+    ),
 )
 """Entry n brings a file of version n to version n+1. Entries are added, never changed."""
 
 VERSION = len(MIGRATIONS)
 """The version of the schema that this release writes, in `PRAGMA user_version`."""
+
+READABLE_VERSION = 1
+"""The oldest version that is read as it is: what came since can be done without."""
 
 
 def upgrade(

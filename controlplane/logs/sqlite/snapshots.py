@@ -1,0 +1,128 @@
+"""Snapshots beside the log, in the same file: written in slices, complete when they say so."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+
+from controlplane.logs.snapshots import Kept
+from controlplane.logs.sqlite.ledger import Ledger
+from controlplane.logs.sqlite.pool import Pool
+from controlplane.logs.sqlite.writer import Writer
+
+READ_PIECES = 256
+"""Pieces read in one transaction: a few megabytes, unless configs are very large."""
+
+
+class SqliteShelf:
+    """The snapshots of an embedded log; see `Shelf`."""
+
+    def __init__(self, pool: Pool, writer: Callable[[], Writer]) -> None:
+        self._pool = pool
+        self._writer = writer
+
+    async def kept(self, topic: str, kind: str) -> Sequence[Kept]:
+        """The complete snapshots of a topic of this kind, the newest first."""
+        return await asyncio.to_thread(self._pool.ask, partial(_kept, topic=topic, kind=kind))
+
+    async def pieces(self, number: int) -> AsyncIterator[bytes]:
+        """The pieces of a snapshot, as they were added."""
+        first = 0
+        while some := await asyncio.to_thread(
+            self._pool.ask, partial(_pieces, number=number, first=first)
+        ):
+            for piece in some:
+                yield piece
+            first += len(some)
+
+    async def begin(self, topic: str, kind: str) -> int:
+        """Begin a snapshot; answers its number."""
+        return await self._writer().submit(partial(_begin, topic=topic, kind=kind))
+
+    async def add(self, number: int, pieces: Sequence[bytes]) -> bool:
+        """Add pieces; False if the snapshot is none any more."""
+        return await self._writer().submit(partial(_add, number=number, pieces=pieces))
+
+    async def finish(self, number: int, about: bytes, room: int) -> bool:
+        """Say that it is complete; False if it is none any more."""
+        return await self._writer().submit(partial(_finish, number=number, about=about, room=room))
+
+
+def forget(ledger: Ledger, topic: str) -> None:
+    """Let go of the snapshots of a topic, also of those that are being made."""
+    gone = ledger.connection.execute("DELETE FROM snapshot WHERE topic = ?", (topic,))
+    if gone.rowcount:
+        _sweep(ledger)
+
+
+def _sweep(ledger: Ledger) -> None:
+    """Remove the pieces of snapshots that are gone."""
+    ledger.connection.execute(
+        "DELETE FROM piece WHERE snapshot NOT IN (SELECT number FROM snapshot)"
+    )
+
+
+def _kept(connection: sqlite3.Connection, topic: str, kind: str) -> list[Kept]:
+    # A file that nobody has written to since an older release has no such table.
+    there = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'snapshot'").fetchone()
+    if there is None:
+        return []
+    rows = connection.execute(
+        """SELECT number, about FROM snapshot
+           WHERE topic = ? AND kind = ? AND about IS NOT NULL ORDER BY number DESC""",
+        (topic, kind),
+    )
+    return [Kept(number, about) for number, about in rows]
+
+
+def _pieces(connection: sqlite3.Connection, number: int, first: int) -> list[bytes]:
+    rows = connection.execute(
+        "SELECT bytes FROM piece WHERE snapshot = ? AND place >= ? ORDER BY place LIMIT ?",
+        (number, first, READ_PIECES),
+    )
+    return [piece for (piece,) in rows]
+
+
+def _begin(ledger: Ledger, topic: str, kind: str) -> int:
+    ledger.connection.execute(
+        "DELETE FROM snapshot WHERE topic = ? AND kind = ? AND about IS NULL", (topic, kind)
+    )
+    _sweep(ledger)
+    cursor = ledger.connection.execute(
+        "INSERT INTO snapshot (topic, kind) VALUES (?, ?)", (topic, kind)
+    )
+    assert cursor.lastrowid is not None  # it was an INSERT
+    return cursor.lastrowid
+
+
+def _add(ledger: Ledger, number: int, pieces: Sequence[bytes]) -> bool:
+    there, first = ledger.connection.execute(
+        """SELECT EXISTS (SELECT 1 FROM snapshot WHERE number = ?1),
+                  (SELECT coalesce(max(place) + 1, 0) FROM piece WHERE snapshot = ?1)""",
+        (number,),
+    ).fetchone()
+    if not there:
+        return False
+    ledger.connection.executemany(
+        "INSERT INTO piece VALUES (?, ?, ?)",
+        [(number, place, piece) for place, piece in enumerate(pieces, first)],
+    )
+    return True
+
+
+def _finish(ledger: Ledger, number: int, about: bytes, room: int) -> bool:
+    done = ledger.connection.execute(
+        "UPDATE snapshot SET about = ? WHERE number = ?", (about, number)
+    )
+    if not done.rowcount:
+        return False
+    ledger.connection.execute(
+        """DELETE FROM snapshot WHERE number IN (
+             SELECT number FROM snapshot
+             WHERE about IS NOT NULL AND topic = (SELECT topic FROM snapshot WHERE number = ?)
+             ORDER BY number DESC LIMIT -1 OFFSET ?
+           )""",
+        (number, room),
+    )
+    _sweep(ledger)
+    return True

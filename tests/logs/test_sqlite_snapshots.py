@@ -1,0 +1,129 @@
+"""Snapshots beside the embedded log: complete or not there, and gone with what they stood for."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.logs.log import LogNotUsable
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.snapshots import Shelf, shelf_of
+from controlplane.logs.sqlite import SqliteLog
+from tests.logs.contract import make_topics, record
+from tests.logs.reading import SAMPLE
+
+ROOM = 2
+
+
+@pytest.fixture
+async def log(tmp_path: Path) -> AsyncIterator[SqliteLog]:
+    """The sample, on a file."""
+    log = await SqliteLog.open(tmp_path / "control.log")
+    await make_topics(log)
+    await log.put(SAMPLE)
+    yield log
+    await log.close()
+
+
+async def make(shelf: Shelf, topic: str, *pieces: bytes, kind: str = "kind") -> int:
+    """A complete snapshot that says which number it has."""
+    number = await shelf.begin(topic, kind)
+    assert await shelf.add(number, pieces)
+    assert await shelf.finish(number, str(number).encode(), ROOM)
+    return number
+
+
+async def numbers(shelf: Shelf, topic: str, kind: str = "kind") -> list[int]:
+    """The complete ones, the newest first."""
+    kept = await shelf.kept(topic, kind)
+    assert [str(one.number).encode() for one in kept] == [one.about for one in kept]
+    return [one.number for one in kept]
+
+
+async def pieces(shelf: Shelf, number: int) -> list[bytes]:
+    """What was added to one."""
+    return [piece async for piece in shelf.pieces(number)]
+
+
+async def test_what_was_kept_comes_back(log: SqliteLog) -> None:
+    """Pieces in the order in which they were added, also more of them than one read takes."""
+    shelf = log.snapshots
+    many = [b"%d" % n for n in range(1_000)]
+    number = await shelf.begin("config", "kind")
+    assert await shelf.add(number, many[:700])
+    assert await shelf.add(number, [])
+    assert await shelf.add(number, many[700:])
+    assert await numbers(shelf, "config") == []
+    assert await shelf.finish(number, str(number).encode(), ROOM)
+    assert await numbers(shelf, "config") == [number]
+    assert await pieces(shelf, number) == many
+    assert await numbers(shelf, "config", "another kind") == []
+    assert await numbers(shelf, "offsets") == []
+
+
+async def test_the_newest_few_of_a_topic_stay(log: SqliteLog) -> None:
+    """Whatever their kind, so that those of older releases go; others' topics are left alone."""
+    shelf = log.snapshots
+    other = await make(shelf, "offsets", b"o")
+    old = await make(shelf, "config", b"a", kind="older")
+    first = await make(shelf, "config", b"b")
+    second = await make(shelf, "config", b"c")
+    assert await numbers(shelf, "config", "older") == []
+    assert await numbers(shelf, "config") == [second, first]
+    assert await pieces(shelf, old) == []
+    assert await numbers(shelf, "offsets") == [other]
+
+
+async def test_what_nobody_finished_is_swept(log: SqliteLog) -> None:
+    """A maker that died is followed by one that begins anew; it can add no more, if it lives."""
+    shelf = log.snapshots
+    dead = await shelf.begin("config", "kind")
+    assert await shelf.add(dead, [b"half"])
+    number = await make(shelf, "config", b"whole")
+    assert number > dead
+    assert await pieces(shelf, dead) == []
+    assert not await shelf.add(dead, [b"more"])
+    assert not await shelf.finish(dead, b"", ROOM)
+    assert await numbers(shelf, "config") == [number]
+    assert await pieces(shelf, dead) == []
+
+
+@pytest.mark.parametrize("how", ["compact", "trim"])
+async def test_a_snapshot_goes_with_records_that_it_stood_for(log: SqliteLog, how: str) -> None:
+    """Also one that is just being made; other topics keep theirs."""
+    shelf = log.snapshots
+    gone, other = await make(shelf, "config", b"c"), await make(shelf, "offsets", b"o")
+    begun = await shelf.begin("config", "kind")
+    assert await (log.compact("config") if how == "compact" else log.trim("config", [1]))
+    assert await numbers(shelf, "config") == []
+    assert await pieces(shelf, gone) == []
+    assert not await shelf.add(begun, [b"late"])
+    assert not await shelf.finish(begun, b"", ROOM)
+    assert await numbers(shelf, "offsets") == [other]
+    again = await make(shelf, "config", b"c")
+    assert await log.compact("config", [0]) == await log.trim("config", [0]) == 0
+    assert await numbers(shelf, "config") == [again]
+
+
+async def test_appending_leaves_snapshots_alone(log: SqliteLog) -> None:
+    """They stand for what was there."""
+    number = await make(log.snapshots, "config", b"c")
+    await log.append([record("config", 0)])
+    await log.add_partitions("offsets", 5)
+    assert await numbers(log.snapshots, "config") == [number]
+
+
+async def test_they_are_in_a_backup_and_read_only(log: SqliteLog, tmp_path: Path) -> None:
+    """Who may not write may read them."""
+    number = await make(log.snapshots, "config", b"c")
+    await log.backup(tmp_path / "copy.log")
+    copy = await SqliteLog.open(tmp_path / "copy.log", read_only=True)
+    assert await pieces(copy.snapshots, number) == [b"c"]
+    with pytest.raises(LogNotUsable, match="reading only"):
+        await copy.snapshots.begin("config", "kind")
+    await copy.close()
+
+
+def test_a_log_need_not_keep_any() -> None:
+    """In memory nothing outlives the process, so nothing is begun from."""
+    assert shelf_of(MemoryLog()) is None
