@@ -235,8 +235,18 @@ class Controller:
         traced = (trace for trace in self.state.commands.values() if trace.unfinished)
         for trace in list(traced):
             asked = traces.asked_of(trace)
-            if asked.command_id not in self._running and concerned(asked):
+            if asked is None:
+                self._leave_alone(trace)
+            elif asked.command_id not in self._running and concerned(asked):
                 await self._end(asked, trace)
+
+    def _leave_alone(self, trace: CommandTrace) -> None:
+        assert trace.accepted is not None
+        self._world.notices.warning(
+            "command_left_alone",
+            command_id=trace.accepted.command_id,
+            reason="its record is of a newer version, or damaged: it stays unfinished",
+        )
 
     async def _end(self, asked: Asked, trace: CommandTrace) -> None:
         assert trace.accepted is not None

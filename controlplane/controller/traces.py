@@ -64,12 +64,20 @@ def other_command(asked: Asked) -> Rejected:
     )
 
 
-def asked_of(trace: CommandTrace) -> Asked:
-    """A command that was accepted, as it was asked."""
+def asked_of(trace: CommandTrace) -> Asked | None:
+    """A command that was accepted, as it was asked, if it can be taken up again.
+
+    None: its record is no use, having been written by a newer version or by a foreign hand.
+    """
     accepted = trace.accepted
     assert accepted is not None
+    try:
+        command = msgspec.convert(accepted.command, AnyCommand)
+        msgspec.convert(accepted.plan, Plan)
+    except msgspec.ValidationError:
+        return None
     return Asked(
-        command=msgspec.convert(accepted.command, AnyCommand),
+        command=command,
         command_id=accepted.command_id,
         at_ms=accepted.at_ms,
         principal=accepted.principal,

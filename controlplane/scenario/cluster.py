@@ -18,8 +18,8 @@ from controlplane.scenario.workers import Worker
 SESSION_TIMEOUT_MS = 10_000
 """After so long a silence the group does without a worker (`session.timeout.ms`)."""
 
-AT_ONCE = ""
-"""Stands for the step where a worker crashes between two requests."""
+LEFT_ALONE = "left alone"
+"""How a command ends that a leader does not understand."""
 
 
 class Repair(NamedTuple):
@@ -107,9 +107,9 @@ def _repairs(told: Sequence[Mapping[str, Any]], deeds: Sequence[Deed]) -> list[R
         by_id[deed.asked.command_id].append(deed)
     repairs = [
         Repair(
-            _what(facts["command"], facts["connector"]),
+            _what(facts.get("command", facts["command_id"]), facts.get("connector")),
             by_id.pop(facts["command_id"], ()),
-            facts["ending"],
+            facts.get("ending", LEFT_ALONE),
             facts["reason"],
         )
         for facts in told

@@ -81,21 +81,21 @@ async def _passed_on(
     return made._replace(passed_on=way)
 
 
-def _command(request: Request, worker: Running) -> AnyCommand:
+def _command(request: Request, by: Running) -> AnyCommand:
     method, target, body, signed = request
-    return command_of(method, target, body, worker.worker.profile, signed=signed)
+    return command_of(method, target, body, by.worker.profile, signed=signed)
 
 
-async def _carried_out(world: World, worker: Running, command: AnyCommand) -> Exchange:
+async def _carried_out(world: World, by: Running, command: AnyCommand) -> Exchange:
     await world.journal.begin()
     try:
-        ended = await worker.execute(command)
+        ended = await by.execute(command)
     except Crashed as crash:
         deeds = world.journal.end()
-        await world.cluster.end(worker.worker.name)
-        return Exchange(None, deeds, crash=Crash(worker.worker.name, str(crash)))
+        await world.cluster.end(by.worker.name)
+        return Exchange(None, deeds, crash=Crash(by.worker.name, str(crash)))
     deeds = world.journal.end()
     if isinstance(ended, Rejected):
         return Exchange(refused(ended).answer(), deeds)
-    done = Done(command, ended, await worker.read(), worker.worker.profile, world.plugins)
+    done = Done(command, ended, await by.read(), by.worker.profile, world.plugins)
     return Exchange(shown(done), deeds)

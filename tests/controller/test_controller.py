@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from controlplane.controller import Limits, NotWritten, TimedOut, TooMany
@@ -31,6 +32,7 @@ from tests.controller.scene import (
     crash_after,
     entries,
     plane_on,
+    raw,
     written,
 )
 
@@ -267,6 +269,27 @@ async def test_crash_behind_a_step(log: MemoryLog, step: str) -> None:
         await plane.execute(STOP, key="k")  # answered from what is known
     keys = [key for key, _ in await written(log, CONFIG)][2:]
     assert (keys[0], keys[-1]) == ("commit-orders", "target-state-orders")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"command": {"command": "fly"}, "plan": {"steps": []}},
+        {"command": {"command": "stop", "connector": "orders"}},
+        {"command": {"command": "stop", "connector": "orders"}, "plan": {"steps": 1}},
+    ],
+)
+async def test_what_is_not_understood_is_left_alone(
+    log: MemoryLog, record: dict[str, object]
+) -> None:
+    """A record of a newer version, or of a foreign hand, keeps nobody from starting."""
+    await log.create_topic(COMMANDS, 1)
+    head = {"type": "accepted", "command_id": "k", "at_ms": 1, "principal": "ada"}
+    await log.append([raw(COMMANDS, "k", msgspec.json.encode(head | record).decode())])
+    async with plane_on(log) as plane:
+        assert plane.state.commands["k"].unfinished
+        await plane.execute(STOP)
+    assert (await written(log, CONFIG))[2:] == STOPPED
 
 
 async def test_watch(log: MemoryLog) -> None:

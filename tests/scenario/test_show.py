@@ -32,7 +32,9 @@ def test_columns_are_as_wide_as_their_widest_cell() -> None:
 def test_a_label_is_never_blank_and_never_a_comment() -> None:
     """So that what is printed can be expected, too."""
     lines = show.table(None, [Row("", ("x",)), Row("#a", ("x",))])
-    assert lines == ["(empty)     x", r"\x23a       x"]
+    assert lines == ["(empty)  x", r"\x23a  x"]
+    header = Row("row", ("cell",))
+    assert show.table(header, [Row("", ("x",))]) == ["row         cell", "(empty)     x"]
 
 
 def test_absence_is_said() -> None:
