@@ -1,5 +1,6 @@
 """Decisions over small logs, and plans as text: `{"config": ['connector-a {"properties":{}}']}`."""
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,13 +9,15 @@ from controlplane.core.context import Context
 from controlplane.core.decide import Decision, decide
 from controlplane.core.entry import Entry
 from controlplane.core.plan import Plan, Rejected
-from controlplane.core.plugins import Plugins
+from controlplane.core.plugins import parse_catalogue
 from controlplane.core.profiles import Profile
 from tests.core.logs import Pair, config, raw, read
 
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
-PLUGINS = Plugins({SOURCE: "source", SINK: "sink"})
+PLUGINS = parse_catalogue(
+    json.dumps([{"class": SOURCE, "type": "source"}, {"class": SINK, "type": "sink"}]).encode()
+)
 
 PROPERTIES = {"connector.class": SOURCE, "topic": "t", "file": "f"}
 """A config that every release takes."""
