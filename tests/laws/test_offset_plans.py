@@ -1,0 +1,330 @@
+"""Laws of plans that change offsets, by the names of `commands.md`: O1 to O9 and N1 to N5.
+
+A plan is applied to the log step by step, as a writer does it, and the log is folded again: what
+counts is what a worker sees. Topics have three partitions and each step one instant, so that the
+order between partitions decides nothing.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core import views
+from controlplane.core.codec import decode_partition
+from controlplane.core.codec.offsets import encode_partition, frozen
+from controlplane.core.commands import (
+    AlterOffsets,
+    AnyCommand,
+    Change,
+    CreateConnector,
+    ResetOffsets,
+)
+from controlplane.core.context import Context
+from controlplane.core.decide import decide
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import fold
+from controlplane.core.order import in_order
+from controlplane.core.partitioner import partition_of
+from controlplane.core.plan import Done, Plan, Step
+from controlplane.core.profiles import Profile
+from controlplane.core.records import Invalid
+from controlplane.core.state import ClusterState
+from tests.core.deciding import PLUGINS, SOURCE
+from tests.core.logs import START_MS
+
+PARTITIONS = 3
+CONFIG, OFFSETS, OWN = "connect-configs", "connect-offsets", "own"
+Effective = Mapping[tuple[Any, ...], Any]
+"""Source partition, as Java compares it → its offset, as a worker sees it."""
+
+
+class Cluster:
+    """A log that grows by plans, and a worker of a release that reads it."""
+
+    def __init__(self, release: str, *, own: bool, exactly_once: bool) -> None:
+        self.profile = Profile.of(release)
+        self.exactly_once = exactly_once
+        self.properties = {"connector.class": SOURCE} | (
+            {"offsets.storage.topic": OWN} if own else {}
+        )
+        self.entries: list[Entry] = []
+
+    def append(
+        self, topic: str, key: bytes, value: bytes | None, partition: int | None = None
+    ) -> None:
+        """One record, a second after the last."""
+        count = 1 if topic == CONFIG else PARTITIONS
+        place = partition_of(key, count) if partition is None else partition
+        known = sum(one.topic == topic and one.partition == place for one in self.entries)
+        at_ms = START_MS + 1000 * len(self.entries)
+        self.entries.append(Entry(topic, place, known, at_ms, key, value))
+
+    def stop(self) -> "Cluster":
+        """A connector a with two tasks is stopped."""
+        config = json.dumps({"properties": self.properties})
+        self.append(CONFIG, b"connector-a", config.encode())
+        self.append(CONFIG, b"tasks-fencing-a", b'{"task-count":2}')
+        self.append(CONFIG, b"commit-a", b'{"tasks":0}')
+        self.append(CONFIG, b"target-state-a", b'{"state":"PAUSED","state.v2":"STOPPED"}')
+        return self
+
+    def apply(self, steps: Sequence[Step]) -> "Cluster":
+        """A copy of this with the records of some steps, each step at one instant."""
+        grown = Cluster.__new__(Cluster)
+        grown.__dict__.update(self.__dict__, entries=list(self.entries))
+        for step in steps:
+            first = len(grown.entries)
+            for draft in step.records:
+                grown.append(draft.topic, draft.key, draft.value, draft.partition)
+            at_ms = START_MS + 1000 * first
+            grown.entries[first:] = [
+                msgspec.structs.replace(one, timestamp=at_ms) for one in grown.entries[first:]
+            ]
+        return grown
+
+    @property
+    def state(self) -> ClusterState:
+        """What a worker knows."""
+        return fold(in_order(self.entries), self.profile, exactly_once=self.exactly_once)
+
+    def plan(self, command: AnyCommand) -> Plan:
+        """What is decided; the hook is content."""
+        hooks = (Done(definite=True),) * 2
+        context = Context(profile=self.profile, plugins=PLUGINS, hooks=hooks)
+        plan = decide(self.state, command, context)
+        assert isinstance(plan, Plan)
+        return plan
+
+    @property
+    def effective(self) -> Effective:
+        """What the connector has, as far as there is anything."""
+        found = views.source_offsets(self.state, "a")
+        return {frozen(one.partition): one.offset for one in found if one.offset is not None}
+
+    def keys(self) -> Mapping[str, set[bytes]]:
+        """The keys of connector a that have a value, by topic of its offsets."""
+        state = self.state
+        values = {
+            topic: state.offsets[topic].values
+            for topic in views.offsets_topics(state, "a")
+            if topic in state.offsets
+        }
+        return {
+            topic: {key for key in known if key is not None and _is_of_a(key, self.profile)}
+            for topic, known in values.items()
+        }
+
+
+def _is_of_a(key: bytes, profile: Profile) -> bool:
+    subject = decode_partition(key, profile)
+    return not isinstance(subject, Invalid) and subject.connector == "a"
+
+
+# --- random clusters ----------------------------------------------------------------------------
+
+PARTITIONS_OF_A: list[Mapping[str, Any]] = [{"t": "x", "p": 0}, {"p": 0, "t": "x"}, {"p": -3}]
+"""Two spellings of one partition, and another one."""
+
+partitions = st.sampled_from([*PARTITIONS_OF_A, {"p": -3.0}])
+offsets = st.builds(lambda row: {"row": row}, st.integers(0, 9))
+changes = st.lists(st.builds(Change, partitions, st.none() | offsets), min_size=1, max_size=4)
+commands = st.one_of(
+    st.builds(lambda asked: AlterOffsets("a", tuple(asked)), changes), st.just(ResetOffsets("a"))
+)
+releases = st.sampled_from(["3.6", "3.9", "4.3", "kip"])
+
+
+@st.composite
+def records(draw: st.DrawFn, *, by_a_worker: bool) -> list[tuple[str, bytes, bytes | None]]:
+    """What lies in the offsets topics; by foreign hands under other spellings, too."""
+    written = []
+    names = st.sampled_from(["a", "a", "a", "b"])
+    values = st.one_of(offsets, offsets, st.none())
+    one = st.tuples(st.sampled_from([OFFSETS, OWN]), names, partitions, values, st.booleans())
+    for topic, name, partition, value, by_hand in draw(st.lists(one, max_size=8)):
+        key = encode_partition(name, partition)
+        if by_hand and not by_a_worker:
+            key = json.dumps([name, partition]).encode()
+        written.append((topic, key, None if value is None else json.dumps(value).encode()))
+    return written
+
+
+@st.composite
+def clusters(draw: st.DrawFn, *, stopped: bool = True) -> Cluster:
+    """A worker of some release, and offsets that it can find again: ours finds all."""
+    release = draw(releases)
+    knows = Profile.of(release).exactly_once_support
+    cluster = Cluster(release, own=draw(st.booleans()), exactly_once=knows and draw(st.booleans()))
+    for topic, key, value in draw(records(by_a_worker=not cluster.profile.offsets_by_log_key)):
+        cluster.append(topic, key, value)
+    return cluster.stop() if stopped else cluster
+
+
+def prefixes(cluster: Cluster, plan: Plan) -> Iterator[Cluster]:
+    """The cluster at every crash point, before the first and behind the last step included."""
+    return (cluster.apply(plan.steps[:done]) for done in range(len(plan.steps) + 1))
+
+
+def wanted(cluster: Cluster, command: AlterOffsets | ResetOffsets) -> Effective:
+    """What the connector shall have when all is done."""
+    if isinstance(command, ResetOffsets):
+        return {}
+    asked = {frozen(one.partition): one.offset for one in command.offsets}
+    found = {**cluster.effective, **asked}
+    return {partition: offset for partition, offset in found.items() if offset is not None}
+
+
+# --- altering and resetting ---------------------------------------------------------------------
+
+
+@given(cluster=clusters(), command=commands)
+def test_o1_success_means_what_was_asked(
+    cluster: Cluster, command: AlterOffsets | ResetOffsets
+) -> None:
+    """Each partition has its offset or none, the others theirs; a reset leaves none anywhere."""
+    after = cluster.apply(cluster.plan(command).steps)
+    assert after.effective == wanted(cluster, command)
+    if isinstance(command, ResetOffsets):
+        assert not any(after.keys().values())
+
+
+@given(cluster=clusters(), command=commands)
+def test_o3_no_crash_brings_an_older_offset_back(
+    cluster: Cluster, command: AlterOffsets | ResetOffsets
+) -> None:
+    """At each crash point each partition has the old offset or the new one."""
+    old, new = cluster.effective, wanted(cluster, command)
+    for crashed in prefixes(cluster, cluster.plan(command)):
+        now = crashed.effective
+        for partition in {*old, *new, *now}:
+            assert now.get(partition) in (old.get(partition), new.get(partition))
+
+
+@pytest.mark.parametrize(("release", "back"), [("3.7", {"row": 1}), ("3.8", {"row": 2})])
+def test_o3_is_what_kafka_15018_broke(release: str, back: Any) -> None:
+    """Our own reading falls back to the copy, as KIP-618 has it, and meets an offset long gone."""
+    cluster = Cluster("kip", own=True, exactly_once=False).stop()
+    key = encode_partition("a", {"p": 1})
+    cluster.append(OFFSETS, key, b'{"row":1}')
+    cluster.append(OWN, key, b'{"row":2}')
+    cluster.profile = Profile.of(release)
+    (first, *_) = cluster.plan(AlterOffsets("a", (Change({"p": 1}, None),))).steps
+    crashed = cluster.apply([first])
+    crashed.profile = Profile.of("kip")
+    assert crashed.effective == {frozen({"p": 1}): back}
+
+
+@given(cluster=clusters(), command=commands, data=st.data())
+def test_o4_repeating_is_safe(
+    cluster: Cluster, command: AlterOffsets | ResetOffsets, data: st.DataObject
+) -> None:
+    """From any crash point, the same plan or the same request again comes to the same end."""
+    plan = cluster.plan(command)
+    end = cluster.apply(plan.steps).effective
+    crashed = data.draw(st.sampled_from(list(prefixes(cluster, plan))))
+    assert crashed.apply(plan.steps).effective == end
+    assert crashed.apply(crashed.plan(command).steps).effective == end
+
+
+@given(cluster=clusters(), command=commands)
+def test_o7_the_config_topic_stays_as_it_is(
+    cluster: Cluster, command: AlterOffsets | ResetOffsets
+) -> None:
+    """But for the count of fenced tasks, with exactly-once support."""
+    plan = cluster.plan(command)
+    config = [one.key for step in plan.steps for one in step.records if one.topic == CONFIG]
+    assert config == ([b"tasks-fencing-a"] if cluster.exactly_once else [])
+
+
+@given(cluster=clusters(), command=commands)
+def test_o9_a_partition_gets_no_second_key(
+    cluster: Cluster, command: AlterOffsets | ResetOffsets
+) -> None:
+    """Under `kip`: a key is new only where the connector had none for that partition."""
+    before = cluster.keys()
+    after = cluster.apply(cluster.plan(command).steps).keys()
+    if not cluster.profile.writes_log_key:
+        return
+    known = {key for keys in before.values() for key in keys}
+    subjects = {_partition(key, cluster.profile) for key in known}
+    for topic, keys in after.items():
+        added = keys - before.get(topic, set())
+        assert all(
+            key in known or _partition(key, cluster.profile) not in subjects for key in added
+        )
+        present = [_partition(key, cluster.profile) for key in added]
+        assert len(present) == len(set(present))
+
+
+def _partition(key: bytes, profile: Profile) -> tuple[Any, ...]:
+    subject = decode_partition(key, profile)
+    assert not isinstance(subject, Invalid)
+    return frozen(subject.partition)
+
+
+# --- creating with offsets ----------------------------------------------------------------------
+
+
+@st.composite
+def creations(draw: st.DrawFn) -> tuple[Cluster, CreateConnector]:
+    """A connector that is to be created where an earlier one may have left things."""
+    cluster = Cluster("kip", own=draw(st.booleans()), exactly_once=draw(st.booleans()))
+    for topic, key, value in draw(records(by_a_worker=False)):
+        cluster.append(topic, key, value)
+    if draw(st.booleans()):
+        cluster.stop().append(CONFIG, b"connector-a", None)
+    command = CreateConnector("a", cluster.properties, initial_offsets=tuple(draw(changes)))
+    return cluster, command
+
+
+def first_offsets(command: CreateConnector) -> Effective:
+    """What the connector shall start from."""
+    asked = {frozen(one.partition): one.offset for one in command.initial_offsets or ()}
+    return {partition: offset for partition, offset in asked.items() if offset is not None}
+
+
+@given(creation=creations())
+def test_n1_whoever_sees_the_connector_sees_its_offsets(
+    creation: tuple[Cluster, CreateConnector],
+) -> None:
+    """All that were asked for and no others (N5: so tasks can start from nothing else)."""
+    cluster, command = creation
+    plan = cluster.plan(command)
+    seen = [one for one in prefixes(cluster, plan) if "a" in one.state.config.connectors]
+    assert len(seen) == 1
+    assert seen[0].effective == first_offsets(command)
+
+
+@given(creation=creations())
+def test_n3_a_creation_that_fails_leaves_no_offsets(
+    creation: tuple[Cluster, CreateConnector],
+) -> None:
+    """Where the config cannot be written, what was set is taken back, the last step first."""
+    cluster, command = creation
+    *begun, _ = cluster.plan(command).steps
+    undone = [step.undo for step in reversed(begun) if step.undo is not None]
+    # The config is imagined: without it nobody knows of the connector's own topic.
+    config = json.dumps({"properties": cluster.properties}).encode()
+    after = cluster.apply([*begun, *undone])
+    after.append(CONFIG, b"connector-a", config)
+    assert after.effective == {}
+
+
+@given(creation=creations(), data=st.data())
+def test_n4_the_same_request_again_ends_the_same(
+    creation: tuple[Cluster, CreateConnector], data: st.DataObject
+) -> None:
+    """After any crash before the commit point, by the old plan or by a new one."""
+    cluster, command = creation
+    plan = cluster.plan(command)
+    *crashes, _ = prefixes(cluster, plan)
+    crashed = data.draw(st.sampled_from(crashes))
+    for steps in (plan.steps, crashed.plan(command).steps):
+        after = crashed.apply(steps)
+        assert after.effective == first_offsets(command)
+        assert after.state.config.connectors["a"] == {**command.config, "name": "a"}
