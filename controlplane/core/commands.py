@@ -108,6 +108,18 @@ class FenceTasks(ConnectorCommand, frozen=True, tag="fence-tasks"):
     """Producers of older task generations can write no more (KIP-618)."""
 
 
+class RestoreConnector(ConnectorCommand, frozen=True, tag="restore"):
+    """A connector as it once was (ours): undo. `undo.restoration` makes it of a state of the past.
+
+    Without a config there was no such connector. With offsets, those not among them are taken away;
+    None leaves them all as they are.
+    """
+
+    config: Properties | None
+    target: Target | None = None
+    offsets: tuple[Change, ...] | None = None
+
+
 class SetLoggerLevel(Command, frozen=True, tag="set-logger-level"):
     """The level of a logger on every worker (KIP-976)."""
 
@@ -130,6 +142,7 @@ AnyCommand = (
     | ResetTopics
     | PublishTasks
     | FenceTasks
+    | RestoreConnector
     | SetLoggerLevel
 )
 """Every command there is: what `decide` knows and the command topic can hold."""

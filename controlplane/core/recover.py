@@ -16,6 +16,7 @@ from controlplane.core import commands
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
 from controlplane.core.decide import decide
+from controlplane.core.decide.restoring import is_restored
 from controlplane.core.plan import AskGroup, Done, Outcome, Plan, Question, Rejected, Step
 from controlplane.core.records import CommandAccepted
 from controlplane.core.state import ClusterState
@@ -76,6 +77,11 @@ def _deleted(state: ClusterState, command: AnyCommand) -> bool:
     return command.connector not in state.config.connectors
 
 
+def _restored(state: ClusterState, command: AnyCommand) -> bool:
+    assert isinstance(command, commands.RestoreConnector)
+    return is_restored(state, command)
+
+
 def _behind_commit_point(plan: Plan) -> tuple[Step, ...]:
     names = [step.name for step in plan.steps]
     return plan.steps[names.index(plan.commit_point) + 1 :] if plan.commit_point in names else ()
@@ -84,8 +90,9 @@ def _behind_commit_point(plan: Plan) -> tuple[Step, ...]:
 _HAPPENED: Mapping[type, Happened] = {
     commands.CreateConnector: _created,
     commands.DeleteConnector: _deleted,
+    commands.RestoreConnector: _restored,
 }
-"""Commands that would be refused now because they have happened."""
+"""Commands that would be refused now because they have happened, or would do harm once more."""
 
 
 def _decided(state: ClusterState, command: AnyCommand, context: Context) -> Plan | Rejected:

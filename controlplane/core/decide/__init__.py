@@ -16,6 +16,7 @@ from controlplane.core.decide import (
     lifecycle,
     offsets,
     restarts,
+    restoring,
     tasks,
     topics,
 )
@@ -41,6 +42,7 @@ _TABLE: Mapping[type, _Decide] = {
     commands.SetLoggerLevel: topics.set_level,
     commands.PublishTasks: tasks.publish,
     commands.FenceTasks: tasks.fence,
+    commands.RestoreConnector: restoring.restore,
 }
 
 
