@@ -22,7 +22,7 @@ HARNESS = Path(__file__).parent / "harness"
 CACHE = ROOT / ".cache" / "oracle"
 
 COMPILED_AGAINST = "2.8.2"
-"""Any release would do: what differs between releases the harness reaches by reflection."""
+"""Any release would do: what differs between releases our first harness reaches by reflection."""
 
 CHUNK = 200
 """Cases sent at once. While Java answers one chunk, Python compares the one before."""
@@ -40,22 +40,22 @@ def release_path(release: str) -> str:
     return classpath(*(f"org.apache.kafka:{name}:{release}" for name in names), silent=False)
 
 
-def harness() -> Path:
-    """The folder of the compiled harness; compiled again whenever a source file has changed."""
-    sources = sorted(HARNESS.rglob("*.java"))
+def harness(where: Path = HARNESS, against: str = COMPILED_AGAINST) -> Path:
+    """The folder of a compiled harness; compiled again whenever a source file has changed."""
+    sources = sorted(where.rglob("*.java"))
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     folder = CACHE / digest
     if not folder.exists():
-        _compile(sources, folder)
+        _compile(sources, folder, against)
     return folder
 
 
-def _compile(sources: list[Path], folder: Path) -> None:
+def _compile(sources: list[Path], folder: Path, against: str) -> None:
     compiler = javac()
     if compiler is None:
         raise JarsUnavailable("there is no Java compiler: apt-get install openjdk-17-jdk-headless")
     unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
-    options = ["-nowarn", "-d", str(unfinished), "-cp", release_path(COMPILED_AGAINST)]
+    options = ["-nowarn", "-d", str(unfinished), "-cp", release_path(against)]
     command = [str(compiler), *options, *map(str, sources)]
     subprocess.run(command, check=True, capture_output=True, timeout=COMPILE_TIMEOUT_S)
     try:

@@ -1,0 +1,191 @@
+"""Kafka's own classes judge what we make of requests to alter offsets.
+
+Random requests go through Kafka's converter, its offset writer and its store of two topics
+(`requests/`), and through our decisions: the hook must be shown the same, the same records must be
+written in the same order, and what is refused must be refused in the same words.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from controlplane.core.commands import Change
+from controlplane.core.context import Context
+from controlplane.core.decide.sinks import SinkOffsets
+from controlplane.core.decide.sources import SourceOffsets
+from controlplane.core.evolve import fold
+from controlplane.core.java_values import value_text
+from controlplane.core.plan import Draft, Rejected
+from controlplane.core.profiles import Profile
+from tests.jars import java
+from tests.oracle.kafka import harness, release_path
+
+REQUESTS = Path(__file__).parent / "requests"
+COMPILED_AGAINST = "3.6.2"
+"""The first line that can alter offsets; what is called has not changed since."""
+
+ASKED = ("3.6.2", "3.7.2", "3.8.1", "4.3.0")
+"""Both sides of KAFKA-15018, and both ends."""
+
+COUNT = 500
+COUNT_PROVED = 20_000
+TIMEOUT_S = 120
+CONNECTOR = "größe \U0001f600"
+
+
+class Request(NamedTuple):
+    """Offsets that are asked for, of a connector of some kind."""
+
+    sink: bool
+    own: bool
+    offsets: list[dict[str, Any]]
+
+    def line(self) -> str:
+        """As the harness reads it."""
+        body = {"connector": CONNECTOR, "request": {"offsets": self.offsets}}
+        return json.dumps(body | {"sink": self.sink, "own": self.own})
+
+
+# --- random requests ----------------------------------------------------------------------------
+
+NAMES = ("page", "db", "table", "topic", "partition", "cluster", "é", "Aa", "BB", "a", "offset")
+SCALARS = (None, True, False, 0, -1, 7, 2**31, -(2**40), 2**63 - 1, 1.5, -0.0, 1e10, 1e-7, "", "k1")
+TEXTS = ("ü", "\U0001f600", "x\x1f", 'q"\\/', "Aa", "BB")
+NO_PRIMITIVES: tuple[Any, ...] = ([], [1, "x"], {}, {"x": None}, 2**63, -(2**64))
+NUMBERS = (0, 1, 10, "0", "1", "10", "+1")
+NO_NUMBERS = (" 1", "1.0", 1.0, None, True, [1, None], {"a": 1e10}, 2**31, 2**63, "٣", "x")
+
+
+def requests(seed: str, count: int) -> Iterator[Request]:
+    """Requests of all sizes; one in five has something wrong somewhere."""
+    random = Random(seed)
+    for _ in range(count):
+        sink, own, wild = random.random() < 0.3, random.random() < 0.5, random.random() < 0.2
+        some = _sink_offset if sink else _source_offset
+        size = random.choice((1, 1, 2, 3, 4, 6, 9, 13, 25, 40))
+        yield Request(sink, own, [some(random, wild) for _ in range(size)])
+
+
+def _source_offset(random: Random, wild: bool) -> dict[str, Any]:
+    few = {"page": random.randrange(-3, 20)}
+    partition = few if random.random() < 0.5 else _fields(random, wild)
+    found = {"partition": partition, "offset": _fields(random, wild)}
+    if random.random() < 0.2:
+        del found["offset"]
+    return found
+
+
+def _fields(random: Random, wild: bool) -> dict[str, Any] | None:
+    if random.random() < 0.1:
+        return None
+    names = random.sample(NAMES, random.choice((0, 1, 1, 2, 3, len(NAMES))))
+    return {name: _value(random, wild) for name in names}
+
+
+def _value(random: Random, wild: bool) -> Any:
+    if wild and random.random() < 0.1:
+        return random.choice(NO_PRIMITIVES)
+    return random.choice((*SCALARS, *TEXTS))
+
+
+def _sink_offset(random: Random, wild: bool) -> dict[str, Any]:
+    partition = {
+        "kafka_topic": random.choice(("t", "ü", 1, 1.5)),
+        "kafka_partition": _number(random, wild),
+    }
+    if random.random() < 0.3:
+        partition = {"more": random.choice(NO_PRIMITIVES), **partition}
+    if wild and random.random() < 0.1:
+        partition[random.choice(list(partition))] = None
+    if wild and random.random() < 0.1:
+        del partition["kafka_topic"]
+    offset = None if random.random() < 0.2 else {"kafka_offset": _number(random, wild)}
+    if wild and random.random() < 0.05:
+        offset = {}
+    return {"partition": None if wild and random.random() < 0.05 else partition, "offset": offset}
+
+
+def _number(random: Random, wild: bool) -> Any:
+    return random.choice(NO_NUMBERS if wild and random.random() < 0.1 else NUMBERS)
+
+
+# --- the two answers ----------------------------------------------------------------------------
+
+
+def kafkas(release: str, asked: list[Request]) -> list[list[str]]:
+    """What Kafka's classes make of requests."""
+    folders = (harness(REQUESTS, COMPILED_AGAINST), harness())
+    path = os.pathsep.join((*map(str, folders), release_path(release)))
+    program = subprocess.run(
+        [str(java()), "-cp", path, "oracle.OffsetRequests"],
+        input="\n".join(request.line() for request in asked).encode(),
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=TIMEOUT_S,
+    )
+    return [json.loads(line) for line in program.stdout.splitlines()]
+
+
+def ours(release: str, request: Request) -> list[str]:
+    """What we make of one."""
+    profile = Profile.of(release)
+    config = {"offsets.storage.topic": "own"} if request.own else {}
+    parts = fold([], profile), CONNECTOR, config, Context(profile=profile)
+    changes = [Change(one["partition"], one.get("offset")) for one in request.offsets]
+    if request.sink:
+        parsed = SinkOffsets(*parts).wanted(changes)
+        if isinstance(parsed, Rejected):
+            return [f"refused: {parsed.text}"]
+        # Of several numbers in another order a hook takes no notice.
+        return sorted(_sink_text(partition or {}, offset) for partition, offset in parsed)
+    source = SourceOffsets(*parts)
+    wanted = source.wanted(changes)
+    if isinstance(wanted, Rejected):
+        return [f"refused: {wanted.text}"]
+    shown = [f"hook: {value_text(partition)} {value_text(to)}" for partition, to in wanted]
+    return shown + [_text(draft) for step in source.write(wanted) for draft in step.records]
+
+
+def _sink_text(partition: Any, offset: Any) -> str:
+    place = f"{partition['kafka_topic']}-{partition['kafka_partition']}"
+    return f"hook: {place} {'null' if offset is None else offset['kafka_offset']}"
+
+
+def _text(draft: Draft) -> str:
+    value = "null" if draft.value is None else draft.value.decode()
+    return f"{draft.topic}: {draft.key.decode()} {value}"
+
+
+def _judge(release: str, count: int) -> None:
+    asked = list(requests(os.environ.get("ORACLE_SEED", "1"), count))
+    for request, theirs in zip(asked, kafkas(release, asked), strict=True):
+        expected = sorted(theirs) if request.sink else theirs
+        assert ours(release, request) == expected, request.line()
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("release", ASKED)
+def test_requests_become_kafkas_records(release: str) -> None:
+    """Five hundred random ones."""
+    _judge(release, COUNT)
+
+
+@pytest.mark.java
+@pytest.mark.prove
+@pytest.mark.parametrize("release", ASKED)
+def test_requests_become_kafkas_records_proved(release: str) -> None:
+    """Twenty thousand."""
+    _judge(release, COUNT_PROVED)
+
+
+def test_requests_are_of_every_sort() -> None:
+    """Many are refused and many are not, for each kind."""
+    asked = list(requests("1", COUNT))
+    refused = {(request.sink, ours("4.3.0", request)[0].startswith("refused")) for request in asked}
+    assert refused == {(sink, wrong) for sink in (True, False) for wrong in (True, False)}
