@@ -174,8 +174,11 @@ class Controller:
         async with self._turns.turn(_queue_of(asked.command)):
             job.begin(self._world.now_ms())
             await self._settle_doubt(_queue_of(asked.command))
-            ended = await self._decide_and_perform(asked)
-            self._tell(asked, ended, self._world.now_ms() - job.since_ms)
+            try:
+                ended = await self._decide_and_perform(asked)
+                self._tell(asked, ended, self._world.now_ms() - job.since_ms)
+            finally:
+                self._performing.written(asked)
             return ended
 
     async def _decide_and_perform(self, asked: Asked) -> Ended:
@@ -200,6 +203,7 @@ class Controller:
             principal=asked.principal,
             outcome=refused.reason.value if refused else "done",
             reason=refused.text if refused else None,
+            records=self._performing.written(asked),
             command_id=asked.command_id,
             took_ms=took_ms,
         )
@@ -260,6 +264,7 @@ class Controller:
             command=asked.command.__struct_config__.tag,
             connector=getattr(asked.command, "connector", None),
             ending=found.ending.value,
+            records=self._performing.written(asked),
             reason=found.rejected.text if found.rejected else None,
             command_id=asked.command_id,
         )

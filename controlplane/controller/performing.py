@@ -5,6 +5,7 @@ batches are atomic, so a plan of one batch has no gap at all. Behind every step 
 that bears its name: what was not done then is `recover`'s business.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 from controlplane.controller import traces
@@ -38,6 +39,7 @@ class Performing:
         self._topic = commands_topic
         self._now_ms = now_ms
         self._stepped = stepped or _unseen
+        self._written: Counter[str] = Counter()
 
     async def perform(
         self, asked: Asked, plan: Plan, *, accepted: bool = False
@@ -52,19 +54,17 @@ class Performing:
         done: list[Step] = []
         for step in plan.steps:
             is_last = step is plan.steps[-1]
-            if step.action is None:
-                end = self._finished(asked, plan.outcome) if is_last else []
-                await self._write(asked, step, [*begun, *step.records, *end])
-                begun = []
-            else:
+            end = self._finished(asked, plan.outcome) if is_last else []
+            if step.action is None and not step.best_effort:
+                await self._append(asked, [*begun, *step.records, *end])
+            else:  # what may fail on its own is no part of a batch
                 await self._append(asked, begun)
-                begun = []
-                failed = await self._act(step)
+                failed = await self._try(asked, step)
                 if failed is not None:
                     await self._take_back(asked, [*done, step], failed)
                     return failed
-                if is_last:
-                    await self._append(asked, self._finished(asked, plan.outcome))
+                await self._append(asked, end)
+            begun = []
             done.append(step)
             await self._stepped(asked, step)
         if not plan.steps:
@@ -80,18 +80,20 @@ class Performing:
         assert self._topic is not None
         await self._append(asked, [traces.refused(self._topic, asked, rejected)])
 
-    async def _write(self, asked: Asked, step: Step, drafts: Sequence[Draft]) -> None:
+    def written(self, asked: Asked) -> int:
+        """How many records a command has written that has ended now; they are counted no more."""
+        return self._written.pop(asked.command_id, 0)
+
+    async def _try(self, asked: Asked, step: Step) -> Rejected | None:
+        """Do something that may fail; why the command fails by it, if it does."""
         try:
-            await self._append(asked, drafts)
+            if step.action is None:
+                await self._append(asked, step.records)
+            else:
+                await self._outside.perform(step.action)
         except LogUnavailable:
             if not step.best_effort:
                 raise
-
-    async def _act(self, step: Step) -> Rejected | None:
-        """Do something outside; why the command fails by it, if it does."""
-        assert step.action is not None
-        try:
-            await self._outside.perform(step.action)
         except OutsideFailed as failure:
             if not step.best_effort:
                 return Rejected(Reason.FAILED, str(failure))
@@ -104,16 +106,13 @@ class Performing:
         either stays.
         """
         for undo in (step.undo for step in reversed(begun) if step.undo is not None):
-            if undo.action is not None:
-                await self._act(undo)
-            else:
-                await self._append(asked, undo.records)
+            await self._try(asked, undo)
             await self._stepped(asked, undo)
         await self._append(asked, self._finished(asked, failed))
 
     async def _append(self, asked: Asked, drafts: Sequence[Draft]) -> None:
         if drafts:
-            await self._writing.append(asked, drafts)
+            self._written[asked.command_id] += await self._writing.append(asked, drafts)
 
     def _accepted(self, asked: Asked, plan: Plan) -> Draft:
         assert self._topic is not None

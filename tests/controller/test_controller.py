@@ -106,6 +106,33 @@ async def test_refused(log: MemoryLog) -> None:
         assert refused.reason == "Unknown connector nobody"
 
 
+class Lines:
+    """A logger that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, object]] = []
+
+    def info(self, event: str, **facts: object) -> None:
+        """Keep it."""
+        self.told.append({"event": event, **facts})
+
+    warning = info
+
+
+async def test_one_line_per_command(log: MemoryLog) -> None:
+    """Who, what, connector, outcome, records, duration: in one line, refused or not."""
+    lines = Lines()
+    async with plane_on(log, notices=lines) as plane:
+        await plane.execute(STOP, principal="ada")
+        with pytest.raises(Refusal):
+            await plane.execute(StopConnector("nobody"))
+    wanted = ("command", "connector", "principal", "outcome", "records", "took_ms")
+    assert [tuple(line[name] for name in wanted) for line in lines.told] == [
+        ("stop", "orders", "ada", "done", 4, 0),
+        ("stop", "nobody", "embedded", "no such connector", 1, 0),
+    ]
+
+
 async def test_refusals_are_bounded(log: MemoryLog) -> None:
     """A flood of refused commands does not fill the command topic."""
     settings = Settings(limits=Limits(refusals_per_minute=3))

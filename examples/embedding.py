@@ -1,0 +1,58 @@
+"""A control plane inside of a program of your own.
+
+Run it with `python examples/embedding.py [state.db]`, then look into the file that it leaves:
+`controlplane inspect state.db --history lines`.
+"""
+
+import asyncio
+import sys
+from contextlib import aclosing
+
+from controlplane import ControlPlane, Refusal, commands, views
+
+CONFIG = {
+    "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+    "topic": "lines",
+    "file": "/var/log/lines",
+    "tasks.max": "1",
+}
+
+
+async def main(where: str) -> None:
+    """Make a connector, stop it, move its position, and look back."""
+    async with ControlPlane.open(where) as plane:
+        watching = asyncio.create_task(watch(plane))
+        await asyncio.sleep(0)
+
+        # A command returns when all that it wrote has been read back; `key` makes it run once.
+        await plane.execute(commands.CreateConnector("lines", CONFIG), key="make-lines")
+        await plane.execute(commands.StopConnector("lines"))
+
+        position = commands.Change({"filename": "/var/log/lines"}, {"position": 4096})
+        outcome = await plane.execute(commands.AlterOffsets("lines", (position,)))
+        print(outcome.message)
+
+        # What would be done, without doing it: named steps, each one atomic batch of records.
+        plan = await plane.plan(commands.DeleteConnector("lines"))
+        print("delete would write", plan)
+
+        try:
+            await plane.execute(commands.PauseConnector("nobody"))
+        except Refusal as refusal:
+            print("refused:", refusal)
+
+        # The state is immutable: this one will say the same tomorrow.
+        now, then = plane.state, await plane.state_at("config@0")
+        print("now", views.target(now, "lines"), "and at first", views.target(then, "lines"))
+        watching.cancel()
+
+
+async def watch(plane: ControlPlane) -> None:
+    """Print every change as it happens, with the record that caused it."""
+    async with aclosing(plane.watch()) as changes:
+        async for change in changes:
+            print(change.connector, change.aspect.value, change.before, "→", change.after)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "memory:"))

@@ -1,0 +1,27 @@
+"""The examples run as they stand."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(name: str, *arguments: str) -> list[str]:
+    """What an example prints."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name, *arguments], capture_output=True, text=True, check=True
+    )
+    assert not done.stderr
+    return done.stdout.splitlines()
+
+
+def test_embedding(tmp_path: Path) -> None:
+    """It prints what its comments promise, and a second run gets the same outcome for its key."""
+    where = str(tmp_path / "state.db")
+    first = run("embedding.py", where)
+    assert "lines target state STARTED → STOPPED" in first
+    assert first[-1] == "now Target.STOPPED and at first Target.STARTED"
+    assert any(line.startswith("refused: Unknown connector nobody") for line in first)
+    again = run("embedding.py", where)
+    assert not any(line.startswith("lines config") for line in again)
