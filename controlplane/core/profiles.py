@@ -243,9 +243,14 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"Profile.of({self.release!r})"
 
+    @property
+    def kafka_release(self) -> str:
+        """The release of Kafka whose plugins it has: for `kip` the newest."""
+        return NEWEST if self.release == KIP else self.release
+
     def within(self, since: str | None, until: str | None) -> bool:
-        """Whether the release lies in a span; None: it has no such end. `kip` is the newest."""
-        at = _number(NEWEST if self.release == KIP else self.release)
+        """Whether the release lies in a span; None: the span has no such end."""
+        at = _number(self.kafka_release)
         begun = since is None or _number(since) <= at
         return begun and (until is None or at < _number(until))
 

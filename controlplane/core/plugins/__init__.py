@@ -1,57 +1,82 @@
-"""Which connector classes exist, as a catalogue: from the class follows the connector's type.
+"""Which plugins a worker has: from the class follow the connector's type and what may be asked.
 
-A Python control plane cannot load Java classes, so what a worker would learn from its class path
-comes from a file: a JSON list of `{"class", "type", "version", ...}` as the histories have it, or
-as `GET /connector-plugins` of a real worker answers it.
+`Plugins` holds what is known for all releases; `at` answers the class path of one. How a catalogue
+is written is told in `catalogue`. Kafka's own plugins and definitions lie in data files, which the
+rim of the program reads (`controlplane.plugins`): without them nothing is known of Kafka's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
-import msgspec
+from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.plugins.catalogue import (
+    UNKNOWN_TYPE,
+    CatalogueError,
+    Own,
+    Plugin,
+    parse_definitions,
+    parse_plugins,
+)
+from controlplane.core.plugins.classpath import CONNECTORS, ClassPath
+from controlplane.core.plugins.hooks import Hook, UnknownHook, declines, parse_hook
+from controlplane.core.profiles import NEWEST, Profile
 
-UNKNOWN_TYPE = "unknown"
-_KINDS = ("source", "sink")
+__all__ = [
+    "CONNECTORS",
+    "UNKNOWN_TYPE",
+    "CatalogueError",
+    "ClassPath",
+    "ConfigKey",
+    "Hook",
+    "Own",
+    "Plugin",
+    "Plugins",
+    "UnknownHook",
+    "declines",
+    "parse_catalogue",
+    "parse_definitions",
+    "parse_hook",
+    "parse_plugins",
+]
 
 
 class Plugins:
-    """The connector classes of a worker. Empty: every type is `unknown`."""
+    """The plugins of a worker. Without any, every type is `unknown` and every class is trusted."""
 
-    def __init__(self, types: Mapping[str, str] | None = None) -> None:
-        self._types = dict(types or {})
-        self._aliases = {alias: name for name in self._types for alias in _aliases(name)}
+    def __init__(self, listed: Iterable[Plugin] = (), own: Own | None = None) -> None:
+        self.listed = tuple(listed)
+        self.own = own or Own()
+        self._at: dict[str, ClassPath] = {}
+
+    def at(self, profile: Profile) -> ClassPath:
+        """What a worker of the profile's release finds."""
+        found = self._at.get(profile.release)
+        if found is None:
+            found = self._at[profile.release] = ClassPath(self.listed, self.own, profile)
+        return found
 
     def type_of(self, connector_class: Any) -> str:
         """`source`, `sink` or `unknown`, by full class name or alias (`FileStreamSource`)."""
-        if not isinstance(connector_class, str):
-            return UNKNOWN_TYPE
-        name = self._aliases.get(connector_class, connector_class)
-        return self._types.get(name, UNKNOWN_TYPE)
+        found = self._connector(connector_class)
+        return UNKNOWN_TYPE if found is None else found.type
+
+    def hook(self, connector_class: Any) -> Hook | None:
+        """What the connector's `alterOffsets` does; None: nobody knows the class."""
+        found = self._connector(connector_class)
+        return None if found is None else found.hook or declines
+
+    def _connector(self, name: Any) -> Plugin | None:
+        if not isinstance(name, str):
+            return None
+        found = self.at(Profile.of(NEWEST)).connector(name)
+        return found if isinstance(found, Plugin) else None
 
 
-def _aliases(name: str) -> tuple[str, ...]:
-    """A class's simple name, with and without `Connector` (Kafka: `PluginUtils`)."""
-    simple = name.rpartition(".")[2]
-    return simple, simple.removesuffix("Connector")
-
-
-class CatalogueError(ValueError):
-    """Not a catalogue of connector classes. The message says what is wrong."""
-
-
-class _Entry(msgspec.Struct, rename={"name": "class"}):
-    name: str
-    type: str
-
-
-def parse_catalogue(text: bytes) -> Plugins:
-    """A catalogue from JSON: a list of objects with `class` and `type`; other fields are ignored.
+def parse_catalogue(text: bytes, own: Own | None = None) -> Plugins:
+    """The plugins that a catalogue file lists, beside those of Kafka's own that are always there.
 
     Raises:
-        CatalogueError: not such a list.
+        CatalogueError: it is no catalogue.
     """
-    try:
-        entries = msgspec.json.decode(text, type=list[_Entry])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise CatalogueError(f"not a list of objects with class and type: {error}") from None
-    return Plugins({entry.name: entry.type for entry in entries if entry.type in _KINDS})
+    own = own or Own()
+    return Plugins(parse_plugins(text, own.plugins), own)

@@ -4,12 +4,10 @@ from typing import Literal
 
 import msgspec
 
-from controlplane.core.plugins.spans import Change, Span, as_of
+from controlplane.core.configdef.spans import Change, Span, as_of
 from controlplane.core.profiles import Profile
 
-Type = Literal[
-    "BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD"
-]
+Type = Literal["BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD"]
 Importance = Literal["HIGH", "MEDIUM", "LOW"]
 Width = Literal["NONE", "SHORT", "MEDIUM", "LONG"]
 
@@ -19,11 +17,11 @@ class _KeyChange(Change, frozen=True, kw_only=True):
 
     type: Type | msgspec.UnsetType = msgspec.UNSET
     required: bool | msgspec.UnsetType = msgspec.UNSET
-    default: str | None | msgspec.UnsetType = msgspec.UNSET
+    default: str | msgspec.UnsetType | None = msgspec.UNSET
     valid: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     importance: Importance | msgspec.UnsetType = msgspec.UNSET
     documentation: str | msgspec.UnsetType = msgspec.UNSET
-    group: str | None | msgspec.UnsetType = msgspec.UNSET
+    group: str | msgspec.UnsetType | None = msgspec.UNSET
     order: int | msgspec.UnsetType = msgspec.UNSET
     width: Width | msgspec.UnsetType = msgspec.UNSET
     display_name: str | msgspec.UnsetType = msgspec.UNSET
@@ -33,7 +31,7 @@ class ConfigKey(Span, frozen=True, kw_only=True):
     """What may stand under a key, and what people are told about it.
 
     A key that is required has no default; else its default may be null. `valid` names the values
-    that are taken, in the words of Kafka's documentation: see `core.validation.valid`.
+    that are taken, in the words of Kafka's documentation: see `valid`.
     """
 
     name: str
@@ -51,6 +49,24 @@ class ConfigKey(Span, frozen=True, kw_only=True):
     dependents: tuple[str, ...] = ()
     """Keys that are looked at after this one."""
     before: tuple[_KeyChange, ...] = ()
+    prefix: str = ""
+    """What stands in front of its own name, where it is a part of another definition."""
+
+    @property
+    def own_name(self) -> str:
+        """The name by which its own definition calls it."""
+        return self.name.removeprefix(self.prefix)
+
+    def embedded(self, prefix: str, group: str, order: int) -> "ConfigKey":
+        """This key as a part of another definition."""
+        return msgspec.structs.replace(
+            self,
+            name=prefix + self.name,
+            prefix=prefix,
+            group=group if self.group is None else f"{group}: {self.group}",
+            order=order,
+            dependents=tuple(prefix + name for name in self.dependents),
+        )
 
     def as_of(self, profile: Profile) -> "ConfigKey | None":
         """This key in the profile's release; None if that release does not have it."""

@@ -1,0 +1,112 @@
+"""What is wrong with a regular expression, as `java.util.regex.Pattern` says it.
+
+The texts are those of Java 17. Only what is surely wrong in Java is found: groups and character
+classes that nobody closes or opens, quantifiers with nothing in front of them, a lonely backslash
+at the end. A pattern that Java refuses for another reason is taken here; none is refused that Java
+takes.
+"""
+
+import re
+
+
+def pattern_error(pattern: str) -> str | None:
+    """The text of the `PatternSyntaxException`; None if no error is found."""
+    scan = _Scan(pattern)
+    found = scan.error()
+    if found is None:
+        return None
+    what, at = found
+    lines = [what if at is None else f"{what} near index {at}", pattern]
+    if at is not None and at < len(pattern):
+        lines.append(" " * at + "^")
+    return "\n".join(lines)
+
+
+def matches(pattern: str, text: str) -> bool:
+    """`Pattern.matches`, for patterns that mean the same in Python; others match nothing."""
+    try:
+        return re.fullmatch(pattern, text) is not None
+    except re.error:
+        return False
+
+
+class _Scan:
+    """One walk over a pattern, as far as its structure goes."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._at = 0
+        self._groups = 0
+        self._repeatable = False
+
+    def error(self) -> tuple[str, int | None] | None:
+        """What is wrong, and the index that Java tells."""
+        while self._at < len(self._pattern):
+            found = self._step(self._pattern[self._at])
+            if found is not None:
+                return found
+        return ("Unclosed group", len(self._pattern)) if self._groups else None
+
+    def _step(self, unit: str) -> tuple[str, int | None] | None:
+        start = self._at
+        self._at += 1
+        match unit:
+            case "\\":
+                return self._escape(start)
+            case "[":
+                return self._class()
+            case "(":
+                self._groups += 1
+                self._skip_group_kind()
+                self._repeatable = False
+            case ")":
+                if not self._groups:
+                    return "Unmatched closing ')'", start - 1 if start else None
+                self._groups -= 1
+                self._repeatable = True
+            case "|":
+                self._repeatable = False
+            case "*" | "+" | "?":
+                if not self._repeatable:
+                    return f"Dangling meta character '{unit}'", start
+                # One more makes it lazy or possessive; then there is nothing left to repeat.
+                self._at += self._pattern[self._at : self._at + 1] in {"?", "+"}
+                self._repeatable = False
+            case _:
+                self._repeatable = True
+        return None
+
+    def _escape(self, start: int) -> tuple[str, int | None] | None:
+        if self._at == len(self._pattern):
+            return "Unexpected internal error", start + 1
+        quoted = self._pattern[self._at] == "Q"
+        end = self._pattern.find("\\E", self._at) if quoted else self._at - 1
+        self._at = len(self._pattern) if end < 0 else end + 2
+        self._repeatable = True
+        return None
+
+    def _skip_group_kind(self) -> None:
+        """What stands between `(?` and the group's own pattern is no quantifier."""
+        kind = re.compile(r"\?(?:<[=!]|<\w+>|[=!>:]|[-a-zA-Z]*[:)]?)").match(
+            self._pattern, self._at
+        )
+        if kind is not None:
+            self._groups -= kind[0].endswith(")")
+            self._at = kind.end()
+
+    def _class(self) -> tuple[str, int | None] | None:
+        """To the bracket that closes a character class; classes nest."""
+        depth, first = 1, True
+        while depth and self._at < len(self._pattern):
+            unit = self._pattern[self._at]
+            self._at += 2 if unit == "\\" else 1
+            if unit == "[":
+                depth, first = depth + 1, True
+                continue
+            if unit == "]" and not first:
+                depth -= 1
+            first = unit == "^" and first
+        if depth:
+            return "Unclosed character class", len(self._pattern) - 1
+        self._repeatable = True
+        return None

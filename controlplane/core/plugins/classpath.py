@@ -1,0 +1,87 @@
+"""The plugins that a worker of one release finds, and how it finds them by name."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.plugins.catalogue import Own, Plugin
+from controlplane.core.plugins.names import aliases, simple_name
+from controlplane.core.profiles import Profile
+
+CONNECTORS = ("source", "sink")
+
+
+class ClassPath:
+    """What can be loaded in one release. What it does not know it takes on trust, kind by kind.
+
+    Where a catalogue lists any plugin of a kind, it lists all there are of it, and others are not
+    there. Where it lists none, nothing is known of that kind: a class may be there, or may not.
+    Sources and sinks are one kind.
+    """
+
+    def __init__(self, listed: Sequence[Plugin], own: Own, profile: Profile) -> None:
+        self._own, self._profile = own, profile
+        present = [*listed, *_bundled(listed, own)]
+        self.plugins = tuple(one for row in present if (one := row.as_of(profile)) is not None)
+        self._known = {_kind(plugin.type) for plugin in listed}
+        self._aliases = aliases(self.plugins)
+
+    def knows(self, kind: str) -> bool:
+        """Whether all plugins of a kind are known."""
+        return _kind(kind) in self._known
+
+    def of_kind(self, *kinds: str) -> Iterator[Plugin]:
+        """Plugins of some kinds, in the order of their names."""
+        found = (plugin for plugin in self.plugins if plugin.type in kinds)
+        return iter(sorted(found, key=lambda plugin: plugin.class_name))
+
+    def full_name(self, name: str) -> str:
+        """The class that a name means: an alias, or the class itself."""
+        return self._aliases.get(name, name)
+
+    def named(self, class_name: str) -> Sequence[Plugin]:
+        """All that the class of this full name is."""
+        return self._by_class.get(class_name, ())
+
+    @cached_property
+    def _by_class(self) -> Mapping[str, list[Plugin]]:
+        found: dict[str, list[Plugin]] = {}
+        for plugin in self.plugins:
+            found.setdefault(plugin.class_name, []).append(plugin)
+        return found
+
+    def connector(self, name: str) -> Plugin | Sequence[Plugin]:
+        """The connector that a config means; or, if it is not one, all that it could mean."""
+        for plugin in self.named(self.full_name(name)):
+            if plugin.type in CONNECTORS:
+                return plugin
+        meant = [
+            one
+            for one in self.of_kind(*CONNECTORS)
+            if simple_name(one.class_name) in {name, name + "Connector"}
+        ]
+        return meant[0] if len(meant) == 1 else meant
+
+    def keys_of(self, plugin: Plugin) -> tuple[ConfigKey, ...] | None:
+        """The keys that a plugin defines; None: nobody knows."""
+        if plugin.config is None:
+            return None
+        inherited = (key for name in plugin.extends for key in self.definition(name))
+        return (*inherited, *self._as_of(plugin.config))
+
+    def definition(self, name: str) -> tuple[ConfigKey, ...]:
+        """Keys of a definition of Kafka's own, in their order."""
+        return self._as_of(self._own.definitions.get(name, ()))
+
+    def _as_of(self, keys: Sequence[ConfigKey]) -> tuple[ConfigKey, ...]:
+        return tuple(key for row in keys if (key := row.as_of(self._profile)) is not None)
+
+
+def _kind(kind: str) -> str:
+    return "connector" if kind in CONNECTORS else kind
+
+
+def _bundled(listed: Sequence[Plugin], own: Own) -> Iterator[Plugin]:
+    """What comes with every worker, and is not listed anyway."""
+    names = {plugin.class_name for plugin in listed}
+    return (one for one in own.plugins if one.bundled and one.class_name not in names)
