@@ -1,0 +1,229 @@
+"""A control plane that is asked as over HTTP: request → command → outcome → answer.
+
+The log it stands on is that of a small cluster, as its workers have written it: `orders` is a
+source with two tasks that run, `sales` a sink with one. Nobody runs them here; what workers would
+report is written by `given`, as a foreign hand's records.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from controlplane.controller import Stepped
+from controlplane.core.commands import AnyCommand
+from controlplane.core.plan import AnyAction, Plan
+from controlplane.core.plugins import parse_catalogue
+from controlplane.core.profiles import KIP, Profile
+from controlplane.core.state import ClusterState
+from controlplane.logs.log import Log, Record
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import ControlPlane, Refusal, Settings
+from controlplane.rest.errors import Answer, RestError, refused
+from controlplane.rest.outcomes import Done
+from controlplane.rest.reads import Reading, answer
+from controlplane.rest.writes import command_of, shown
+from controlplane.scenario.groups import Groups
+from tests.controller.scene import COMMANDS, CONFIG, OFFSETS, STATUS, plane_on, raw, written
+
+SOURCE, SURE_SOURCE, FUSSY_SOURCE, SINK = "lab.Source", "lab.Sure", "lab.Fussy", "lab.Sink"
+
+_CATALOGUE: list[dict[str, str]] = [
+    {"class": SOURCE, "type": "source"},
+    {"class": SURE_SOURCE, "type": "source", "alter_offsets": "accepts"},
+    {
+        "class": FUSSY_SOURCE,
+        "type": "source",
+        "alter_offsets": "raises ConnectException('none of these')",
+    },
+    {"class": SINK, "type": "sink"},
+]
+PLUGINS = parse_catalogue(msgspec.json.encode(_CATALOGUE))
+"""Sources whose hook says perhaps, surely, and no; and a sink."""
+
+SOURCE_CONFIG = {"connector.class": SOURCE, "tasks.max": "2"}
+SINK_CONFIG = {"connector.class": SINK, "tasks.max": "1", "topics": "t"}
+
+Body = dict[str, Any] | list[Any] | None
+Fields = dict[str, Any]
+
+
+class Beyond(Groups):
+    """What lies outside of the log: groups that keep offsets, workers that do as they are told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[AnyAction] = []
+
+    async def perform(self, action: AnyAction) -> None:
+        """Note what was done."""
+        await super().perform(action)
+        self.done.append(action)
+
+
+class Service:
+    """A control plane and who asks it. `beyond` has what it did outside of the log."""
+
+    def __init__(self, plane: ControlPlane, log: Log, profile: Profile, beyond: Groups) -> None:
+        self._plane = plane
+        self._log = log
+        self._profile = profile
+        self.beyond = beyond
+
+    @property
+    def state(self) -> ClusterState:
+        """What the control plane knows."""
+        return self._plane.state
+
+    async def ask(
+        self, method: str, target: str, body: Body = None, *, signed: bool = False
+    ) -> Answer:
+        """The answer to a request with a JSON body. `signed`: it comes from another worker."""
+        if method == "GET":
+            return answer(Reading(self.state, PLUGINS), target)
+        try:
+            command = self._command(method, target, body, signed=signed)
+            outcome = await self._plane.execute(command)
+        except RestError as error:
+            return error.answer()
+        except Refusal as refusal:
+            return refused(refusal.rejected).answer()
+        return shown(Done(command, outcome, self.state, self._profile, PLUGINS))
+
+    async def told(self, method: str, target: str, body: Body = None) -> tuple[int, Any]:
+        """Status and what is said: the message of an error, else the whole body ("": nothing)."""
+        got = await self.ask(method, target, body)
+        is_error = isinstance(got.body, dict) and "error_code" in got.body
+        return got.status, got.body["message"] if is_error else got.body
+
+    async def shows(self, target: str) -> Any:
+        """What is found at a path."""
+        status, body = await self.told("GET", target)
+        assert status == 200, body
+        return body
+
+    async def plan(self, method: str, target: str, body: Body = None) -> Plan:
+        """The plan for a request that can be fulfilled."""
+        plan = await self._plane.plan(self._command(method, target, body))
+        assert isinstance(plan, Plan), plan
+        return plan
+
+    async def given(self, *records: Record) -> None:
+        """Records from a foreign hand, read before this returns."""
+        ends = {(at.topic, at.partition): at.offset + 1 for at in await self._log.append(records)}
+        async with asyncio.timeout(10):
+            # Nothing tells of a record that changes nothing, so there is nothing else to wait for.
+            while any(self.state.ends.get(place, 0) < end for place, end in ends.items()):
+                await asyncio.sleep(0.001)  # noqa: ASYNC110
+
+    async def holds(self, topic: str) -> list[tuple[str, str | None]]:
+        """Keys and values of everything in a topic."""
+        return await written(self._log, topic)
+
+    async def everything(self) -> list[tuple[str, str | None]]:
+        """Keys and values of everything in Connect's own topics."""
+        return await written(self._log, CONFIG, OFFSETS, STATUS)
+
+    def _command(self, method: str, target: str, body: Body, *, signed: bool = False) -> AnyCommand:
+        sent = None if body is None else msgspec.json.encode(body)
+        return command_of(method, target, sent, self._profile, signed=signed)
+
+
+@asynccontextmanager
+async def serving(
+    log: Log,
+    release: str = KIP,
+    beyond: Groups | None = None,
+    stepped: Stepped | None = None,
+    **settings: Any,
+) -> AsyncIterator[Service]:
+    """A control plane of a release on a log, from start to end."""
+    outside = beyond or Beyond()
+    asked = Settings(profile=release, **settings)
+    around = {"plugins": PLUGINS, "outside": outside, "stepped": stepped}
+    async with plane_on(log, asked, **around) as plane:
+        yield Service(plane, log, Profile.of(release), outside)
+
+
+async def log_of(*records: Record) -> MemoryLog:
+    """A log with Connect's topics, each of one partition, and these records."""
+    log = MemoryLog()
+    topics = {one.topic for one in records}
+    for topic in (CONFIG, OFFSETS, STATUS, COMMANDS, *topics):
+        await log.create_topic(topic, 1)
+    await log.append(records)
+    return log
+
+
+async def running(*more: Record) -> MemoryLog:
+    """The log of the small cluster, with more records behind its own."""
+    return await log_of(*ORDERS, *SALES, *more)
+
+
+# --- what workers write -------------------------------------------------------------------------
+
+
+def configured(name: str, config: Fields) -> Record:
+    """A connector config."""
+    return raw(CONFIG, f"connector-{name}", _json({"properties": {**config, "name": name}}))
+
+
+def published(name: str, *configs: Fields) -> list[Record]:
+    """A task set with its commit."""
+    tasks = [
+        raw(CONFIG, f"task-{name}-{number}", _json({"properties": config}))
+        for number, config in enumerate(configs)
+    ]
+    return [*tasks, raw(CONFIG, f"commit-{name}", _json({"tasks": len(configs)}))]
+
+
+def wanted(name: str, **state: str) -> Record:
+    """A target state: its value's fields, `v2` for `state.v2`."""
+    spelled = {"state.v2" if key == "v2" else key: value for key, value in state.items()}
+    return raw(CONFIG, f"target-state-{name}", _json(spelled))
+
+
+def reported(name: str, state: str | None, task: int | None = None) -> Record:
+    """The status of a connector or of one of its tasks; None: there is none any more."""
+    key = f"status-connector-{name}" if task is None else f"status-task-{name}-{task}"
+    told = {"state": state, "trace": None, "worker_id": "w:8083", "generation": 1, "version": None}
+    return raw(STATUS, key, None if state is None else _json(told))
+
+
+def used(name: str, topic: str, task: int | None = 0) -> Record:
+    """A task has used a topic; None instead of a task: nobody has."""
+    told = {"name": topic, "connector": name, "task": task, "discoverTimestamp": 1579297899}
+    key = f"status-topic-{topic}:connector-{name}"
+    return raw(STATUS, key, None if task is None else _json({"topic": told}))
+
+
+def came_to(name: str, partition: Fields, offset: Fields | None, topic: str = OFFSETS) -> Record:
+    """A source task has committed an offset; None: it has taken one away."""
+    value = None if offset is None else _json(offset)
+    return raw(topic, _json([name, partition]), value)
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+ORDERS = (
+    configured("orders", SOURCE_CONFIG),
+    *published("orders", {"table": "a"}, {"table": "b"}),
+    reported("orders", "RUNNING"),
+    reported("orders", "RUNNING", 0),
+    reported("orders", "RUNNING", 1),
+    used("orders", "t", 0),
+    used("orders", "u", 1),
+    came_to("orders", {"table": "a"}, {"pos": 41}),
+    came_to("orders", {"table": "b"}, {"pos": 7}),
+)
+SALES = (
+    configured("sales", SINK_CONFIG),
+    *published("sales", {"topics": "t"}),
+    reported("sales", "RUNNING"),
+    reported("sales", "RUNNING", 0),
+    used("sales", "t", 0),
+)

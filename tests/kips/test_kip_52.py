@@ -1,0 +1,422 @@
+"""KIP-52, Connector Control APIs: pause, resume and restart, sentence by sentence.
+
+Where Kafka went another way, the last class says so.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from controlplane.controller import OutsideFailed
+from controlplane.core import views
+from controlplane.core.evolve import Fold
+from controlplane.core.plan import AnyAction, RestartInstances
+from controlplane.core.profiles import KIP, Profile
+from controlplane.core.records import Target
+from controlplane.logs.memory import MemoryLog
+from tests.controller.scene import CONFIG, STATUS, Crash, entries
+from tests.kips.asking import (
+    Beyond,
+    Service,
+    published,
+    reported,
+    running,
+    serving,
+    wanted,
+)
+
+PAUSE, RESUME = "/connectors/orders/pause", "/connectors/orders/resume"
+RESTART, RESTART_1 = "/connectors/orders/restart", "/connectors/orders/tasks/1/restart"
+PAUSED = '{"state":"PAUSED","state.v2":"PAUSED"}'
+
+
+@pytest.fixture(params=[KIP, "3.9"])
+async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Service]:
+    """The small cluster, ours and a release's: what the KIP leaves open to neither."""
+    async with serving(await running(), request.param) as service:
+        yield service
+
+
+@pytest.fixture
+async def ours() -> AsyncIterator[Service]:
+    """The small cluster as the KIP has it."""
+    async with serving(await running()) as service:
+        yield service
+
+
+def restarts(service: Service) -> list[tuple[int | None, ...]]:
+    """What workers were told to restart: tasks by their number, the connector as None."""
+    assert isinstance(service.beyond, Beyond)
+    return [done.instances for done in service.beyond.done if isinstance(done, RestartInstances)]
+
+
+class TestPauseConnector:
+    """Pause connector."""
+
+    async def test_put_asks_for_it(self, connect: Service) -> None:
+        """The request is a PUT to the path `pause` below the connector; nothing else will do."""
+        assert (await connect.told("PUT", PAUSE))[0] == 202
+        assert (await connect.told("POST", PAUSE))[0] == 405
+        assert views.target(connect.state, "orders") is Target.PAUSED
+
+    async def test_nobody_waits_for_the_tasks(self, connect: Service) -> None:
+        """It is answered before a connector or task has come to rest."""
+        before = await connect.shows("/connectors/orders/status")
+        assert (await connect.told("PUT", PAUSE))[0] == 202
+        assert await connect.shows("/connectors/orders/status") == before
+
+    async def test_twice_is_as_good_as_once(self, connect: Service) -> None:
+        """What is paused already stays as it is: nothing that is known changes."""
+        await connect.told("PUT", PAUSE)
+        once = connect.state.config
+        await connect.told("PUT", PAUSE)
+        again = connect.state.config
+        assert (again.targets, again.task_counts, again.tasks) == (
+            once.targets,
+            once.task_counts,
+            once.tasks,
+        )
+
+    @pytest.mark.parametrize("release", [KIP, "3.9"])
+    async def test_a_restarted_cluster_finds_it_paused(self, release: str) -> None:
+        """The wish outlives every process: whoever reads the log later finds it."""
+        log = await running()
+        async with serving(log, release) as first:
+            await first.told("PUT", PAUSE)
+        async with serving(log, release) as later:
+            assert views.target(later.state, "orders") is Target.PAUSED
+
+    async def test_202(self, connect: Service) -> None:
+        """Accepted, with nothing more to say, also where there is nothing to do."""
+        assert [await connect.told("PUT", PAUSE) for _ in range(2)] == [(202, "")] * 2
+
+    async def test_404(self, connect: Service) -> None:
+        """A connector that is not there cannot be paused."""
+        told = (404, "Unknown connector nobody")
+        assert await connect.told("PUT", "/connectors/nobody/pause") == told
+
+
+class TestResumeConnector:
+    """Resume Connector."""
+
+    async def test_put_asks_for_it(self, connect: Service) -> None:
+        """The request is a PUT to the path `resume` below the connector."""
+        await connect.told("PUT", PAUSE)
+        assert (await connect.told("PUT", RESUME))[0] == 202
+        assert (await connect.told("POST", RESUME))[0] == 405
+        assert views.target(connect.state, "orders") is Target.STARTED
+
+    async def test_nobody_waits_for_the_tasks(self, connect: Service) -> None:
+        """It is answered before anything runs again."""
+        await connect.told("PUT", PAUSE)
+        await connect.given(reported("orders", "PAUSED"), reported("orders", "PAUSED", 0))
+        assert (await connect.told("PUT", RESUME))[0] == 202
+        shown = await connect.shows("/connectors/orders/status")
+        assert shown["connector"]["state"] == shown["tasks"][0]["state"] == "PAUSED"
+
+    async def test_nothing_happens_to_what_runs(self, connect: Service) -> None:
+        """What was never paused stays as it is."""
+        before = connect.state.config.targets
+        await connect.told("PUT", RESUME)
+        assert connect.state.config.targets == before
+
+    async def test_202(self, connect: Service) -> None:
+        """Accepted, also where there is nothing to do."""
+        await connect.told("PUT", PAUSE)
+        assert [await connect.told("PUT", RESUME) for _ in range(2)] == [(202, "")] * 2
+
+    async def test_404(self, connect: Service) -> None:
+        """A connector that is not there cannot be resumed."""
+        told = (404, "Unknown connector nobody")
+        assert await connect.told("PUT", "/connectors/nobody/resume") == told
+
+
+class Slow(Beyond):
+    """Workers that restart when they are let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+        self.let = asyncio.Event()
+
+    async def perform(self, action: AnyAction) -> None:
+        """Wait."""
+        self.asked.set()
+        await self.let.wait()
+        await super().perform(action)
+
+
+async def answered_behind(target: str) -> None:
+    """Check that a restart is answered when it is done, and not before."""
+    slow = Slow()
+    async with serving(await running(), beyond=slow) as service:
+        asker = asyncio.create_task(service.told("POST", target))
+        await slow.asked.wait()
+        assert not asker.done()
+        slow.let.set()
+        assert await asker == (204, "")
+        assert len(restarts(service)) == 1
+
+
+class TestRestartConnector:
+    """Restart Connector."""
+
+    async def test_post_asks_for_it(self, connect: Service) -> None:
+        """The request is a POST to the path `restart` below the connector."""
+        assert (await connect.told("PUT", RESTART))[0] == 405
+        assert (await connect.told("POST", RESTART))[0] == 204
+        assert restarts(connect) == [(None,)]
+
+    async def test_answered_when_done(self) -> None:
+        """Who asks waits for the end of it."""
+        await answered_behind(RESTART)
+
+    async def test_204(self, connect: Service) -> None:
+        """Done, with nothing more to say."""
+        assert await connect.told("POST", RESTART) == (204, "")
+
+    async def test_404(self, connect: Service) -> None:
+        """A connector that is not there cannot be restarted."""
+        told = (404, "Unknown connector: nobody")
+        assert await connect.told("POST", "/connectors/nobody/restart") == told
+
+    async def test_409(self, ours: Service) -> None:
+        """While one restart goes on there is no second."""
+        await ours.given(reported("orders", "RESTARTING"))
+        told = (409, "Connector orders is already being restarted")
+        assert await ours.told("POST", RESTART) == told
+        assert restarts(ours) == []
+
+    @pytest.mark.parametrize("forward", ["true", "false"])
+    async def test_forward_is_no_matter_to_who_need_not_forward(
+        self, connect: Service, forward: str
+    ) -> None:
+        """Whether a request may be passed on: one worker alone has nobody to pass it on to."""
+        assert (await connect.told("POST", f"{RESTART}?forward={forward}"))[0] == 204
+        assert restarts(connect) == [(None,)]
+
+
+class TestRestartTask:
+    """Restart Task."""
+
+    async def test_post_asks_for_it(self, connect: Service) -> None:
+        """The request is a POST to `restart` below the task; it concerns that task alone."""
+        assert (await connect.told("PUT", RESTART_1))[0] == 405
+        assert (await connect.told("POST", RESTART_1))[0] == 204
+        assert restarts(connect) == [(1,)]
+
+    async def test_answered_when_done(self) -> None:
+        """Who asks waits for the end of it."""
+        await answered_behind(RESTART_1)
+
+    async def test_204(self, connect: Service) -> None:
+        """Done, with nothing more to say."""
+        assert await connect.told("POST", RESTART_1) == (204, "")
+
+    @pytest.mark.parametrize(
+        ("target", "message"),
+        [
+            ("/connectors/nobody/tasks/0/restart", "Unknown connector: nobody"),
+            ("/connectors/orders/tasks/2/restart", "Unknown task: orders-2"),
+        ],
+    )
+    async def test_404(self, connect: Service, target: str, message: str) -> None:
+        """Neither can a task that is not there, or whose connector is not."""
+        assert await connect.told("POST", target) == (404, message)
+
+    async def test_409(self, ours: Service) -> None:
+        """While the task is being restarted; its brother can be."""
+        await ours.given(reported("orders", "RESTARTING", 1))
+        told = (409, "Task orders-1 is already being restarted")
+        assert await ours.told("POST", RESTART_1) == told
+        assert (await ours.told("POST", "/connectors/orders/tasks/0/restart"))[0] == 204
+
+    @pytest.mark.parametrize("forward", ["true", "false"])
+    async def test_forward_is_no_matter_to_who_need_not_forward(
+        self, connect: Service, forward: str
+    ) -> None:
+        """As with the connector."""
+        assert (await connect.told("POST", f"{RESTART_1}?forward={forward}"))[0] == 204
+        assert restarts(connect) == [(1,)]
+
+
+class TestPauseResumeConnector:
+    """Pause/resume Connector."""
+
+    async def test_the_wish_lies_in_the_config_topic(self, connect: Service) -> None:
+        """One record there, and none in the topic in which workers report."""
+        before, reports = await connect.holds(CONFIG), await connect.holds(STATUS)
+        await connect.told("PUT", PAUSE)
+        now = await connect.holds(CONFIG)
+        assert now == [*before, ("target-state-orders", PAUSED)]
+        assert await connect.holds(STATUS) == reports
+
+    async def test_compaction_keeps_it(self) -> None:
+        """The topic is compacted, and the last word on each connector survives that."""
+        log = await running()
+        async with serving(log) as first:
+            await first.told("PUT", PAUSE)
+            await first.told("PUT", RESUME)
+            await first.told("PUT", PAUSE)
+        assert await log.compact(CONFIG) == 2
+        async with serving(log) as later:
+            assert views.target(later.state, "orders") is Target.PAUSED
+
+    async def test_the_value_is_a_small_object(self) -> None:
+        """A property `state`, in the same JSON as configs; the first release wrote no more."""
+        async with serving(await running(), "0.10.0") as first:
+            await first.told("PUT", PAUSE)
+            assert (await first.holds(CONFIG))[-1][1] == '{"state":"PAUSED"}'
+
+    async def test_the_status_tells_when_it_is_done(self, connect: Service) -> None:
+        """Who wants to know asks for the status again and again: it changes as workers report."""
+        await connect.told("PUT", PAUSE)
+        await connect.given(*(reported("orders", "PAUSED", task) for task in (None, 0, 1)))
+        shown = await connect.shows("/connectors/orders/status")
+        states = [one["state"] for one in (shown["connector"], *shown["tasks"])]
+        assert states == ["PAUSED"] * 3
+
+    async def test_tasks_follow_one_by_one(self, connect: Service) -> None:
+        """Between the first and the last that has paused some time may pass, in which one sees it.
+
+        The connector is paused only as a wish then.
+        """
+        await connect.told("PUT", PAUSE)
+        await connect.given(reported("orders", "PAUSED"), reported("orders", "PAUSED", 0))
+        shown = await connect.shows("/connectors/orders/status")
+        assert [task["state"] for task in shown["tasks"]] == ["PAUSED", "RUNNING"]
+
+
+class Failing(Beyond):
+    """Workers that cannot start what they have stopped."""
+
+    async def perform(self, action: AnyAction) -> None:
+        """Fail."""
+        await super().perform(action)
+        raise OutsideFailed("Failed to start connector: orders")
+
+
+class Dying(Beyond):
+    """A worker that restarts what it is told to, and ends."""
+
+    async def perform(self, action: AnyAction) -> None:
+        """Die."""
+        await super().perform(action)
+        raise Crash
+
+
+class TestRestartTasks:
+    """Restart Tasks."""
+
+    @pytest.mark.parametrize("target", [RESTART, RESTART_1])
+    async def test_nothing_is_kept(self, connect: Service, target: str) -> None:
+        """A restart is an event: no topic of Connect's has a word of it."""
+        before = await connect.everything()
+        await connect.told("POST", target)
+        assert await connect.everything() == before
+
+    async def test_it_fails_when_it_is_asked_for(self) -> None:
+        """What goes wrong is told to who asked, there and then."""
+        async with serving(await running(), beyond=Failing()) as service:
+            told = (500, "Failed to start connector: orders")
+            assert await service.told("POST", RESTART) == told
+
+    async def test_it_is_not_made_up_for(self) -> None:
+        """A worker that ended over it leaves no restart to the next one."""
+        log = await running()
+        async with serving(log, beyond=Dying()) as service:
+            with pytest.raises(Crash):
+                await service.told("POST", RESTART)
+            assert [trace.unfinished for trace in service.state.commands.values()] == [True]
+        async with serving(log) as later:
+            assert restarts(later) == []
+            assert [trace.unfinished for trace in later.state.commands.values()] == [False]
+
+    async def test_who_is_refused_may_try_again(self, ours: Service) -> None:
+        """Somebody else's restart is in the way for as long as it lasts."""
+        await ours.given(reported("orders", "RESTARTING"), reported("orders", "RESTARTING", 1))
+        assert (await ours.told("POST", RESTART))[0] == 409
+        assert (await ours.told("POST", RESTART_1))[0] == 409
+        await ours.given(reported("orders", "RUNNING"), reported("orders", "RUNNING", 1))
+        assert (await ours.told("POST", RESTART))[0] == 204
+        assert (await ours.told("POST", RESTART_1))[0] == 204
+
+
+class TestCompatibility:
+    """Compatibility, Deprecation, and Migration Plan."""
+
+    async def test_other_endpoints_do_not_notice(self, connect: Service) -> None:
+        """What could be asked for before is answered as before, paused or not."""
+        base = "/connectors/orders"
+        paths = ("/connectors", base, f"{base}/config", f"{base}/tasks", f"{base}/status")
+        before = [await connect.shows(path) for path in paths]
+        await connect.told("PUT", PAUSE)
+        assert [await connect.shows(path) for path in paths] == before
+
+    async def test_without_a_word_it_is_started(self, connect: Service) -> None:
+        """Where the config topic has no target state, the connector is to run."""
+        assert not [key for key, _ in await connect.holds(CONFIG) if "target" in key]
+        assert views.target(connect.state, "orders") is Target.STARTED
+
+    @pytest.mark.parametrize("release", ["0.10.0", "2.8", "3.9", KIP])
+    async def test_an_upgraded_cluster_begins_started(self, release: str) -> None:
+        """Whatever 0.9 had is started for who reads it later: 0.9 could wish for nothing else."""
+        async with serving(await running(), release) as service:
+            assert service.state.config.targets == {
+                "orders": Target.STARTED,
+                "sales": Target.STARTED,
+            }
+
+    async def test_an_old_worker_passes_over_it(self) -> None:
+        """0.9 has never heard of the key: it ignores the record, and knows what it knew before."""
+        log = await running(wanted("orders", state="PAUSED"))
+        fold = Fold(Profile.of("0.9"))
+        *others, last = await entries(log, [CONFIG])
+        fold.apply_all(others)
+        before = fold.snapshot().config
+        outcome = fold.apply(last)
+        after = fold.snapshot().config
+        assert outcome.kind.value == "ignored"
+        assert (after.connectors, after.tasks, after.targets) == (
+            before.connectors,
+            before.tasks,
+            before.targets,
+        )
+
+    @pytest.mark.parametrize("release", ["0.10.0", "2.8", "3.9", KIP])
+    async def test_behind_the_upgrade_all_agree(self, release: str) -> None:
+        """A state that was written while old workers were there is read by all who follow."""
+        log = await running(wanted("orders", state="PAUSED"), *published("orders", {}, {}))
+        async with serving(log, release) as service:
+            assert views.target(service.state, "orders") is Target.PAUSED
+
+    @pytest.mark.parametrize(
+        ("method", "target"),
+        [("PUT", PAUSE), ("PUT", RESUME), ("POST", RESTART), ("POST", RESTART_1)],
+    )
+    async def test_older_releases_have_none_of_it(self, method: str, target: str) -> None:
+        """A tool that needs these paths gets nowhere with 0.9."""
+        async with serving(await running(), "0.9") as old:
+            assert await old.told(method, target) == (404, "HTTP 404 Not Found")
+
+
+class TestWhereKafkaDiffers:
+    """Where the text and the releases part, the releases' profiles go with the releases."""
+
+    @pytest.mark.parametrize("release", ["0.10.0", "2.8", "3.9", "4.3", KIP])
+    async def test_the_key_is_called_otherwise(self, release: str) -> None:
+        """The KIP would call it connector-state; no release ever did, so nor do we."""
+        async with serving(await running(), release) as service:
+            await service.told("PUT", PAUSE)
+            keys = {key for key, _ in await service.holds(CONFIG)}
+        assert "target-state-orders" in keys
+        assert "connector-state-orders" not in keys
+
+    @pytest.mark.parametrize("release", ["3.0", "3.9", "4.3"])
+    @pytest.mark.parametrize(("target", "task"), [(RESTART, None), (RESTART_1, 1)])
+    async def test_restarts_queue_up(self, release: str, target: str, task: int | None) -> None:
+        """A release does not look whether another restart is under way: it comes after it."""
+        log: MemoryLog = await running(reported("orders", "RESTARTING", task))
+        async with serving(log, release) as service:
+            assert (await service.told("POST", target))[0] == 204
