@@ -54,7 +54,14 @@ TRACKING = [
 @pytest.mark.parametrize(("worker", "text"), TRACKING)
 def test_settings_may_forbid_it(worker: Worker, text: str) -> None:
     """Tracking itself, or the reset (KIP-558)."""
-    assert refused(USED, reset, worker=worker) == Rejected(Reason.FORBIDDEN, text)
+    assert refused(USED, reset, "3.9", worker=worker) == Rejected(Reason.FORBIDDEN, text)
+
+
+def test_the_kip_says_it_without_a_full_stop() -> None:
+    """Of the reset; that tracking itself may be disabled is told in Kafka's words alone."""
+    forbidden = Worker(topic_tracking_allow_reset=False)
+    text = "Topic tracking reset is disabled"
+    assert refused(USED, reset, worker=forbidden) == Rejected(Reason.FORBIDDEN, text)
 
 
 def test_there_was_no_tracking() -> None:

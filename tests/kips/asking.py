@@ -115,8 +115,8 @@ class Service:
         ends = {(at.topic, at.partition): at.offset + 1 for at in await self._log.append(records)}
         async with asyncio.timeout(10):
             # Nothing tells of a record that changes nothing, so there is nothing else to wait for.
-            while any(self.state.ends.get(place, 0) < end for place, end in ends.items()):
-                await asyncio.sleep(0.001)  # noqa: ASYNC110
+            while any(self.state.ends.get(at, 0) < end for at, end in ends.items()):  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
 
     async def holds(self, topic: str) -> list[tuple[str, str | None]]:
         """Keys and values of everything in a topic."""

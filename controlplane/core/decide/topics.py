@@ -20,7 +20,9 @@ def reset(state: ClusterState, command: ResetTopics, context: Context) -> Plan |
     if not worker.topic_tracking_enable:
         return Rejected(Reason.FORBIDDEN, "Topic tracking is disabled.")
     if not worker.topic_tracking_allow_reset:
-        return Rejected(Reason.FORBIDDEN, "Topic tracking reset is disabled.")
+        # The KIP gives the sentence without its full stop.
+        text = "Topic tracking reset is disabled"
+        return Rejected(Reason.FORBIDDEN, text if profile.rest_kip_topics_reset else f"{text}.")
     drafts = _tombstones(state, command.connector, context)
     if not drafts:
         return Plan(())
