@@ -125,6 +125,7 @@ async def _serve(service: Service, bound: socket.socket) -> None:
             dialect=service.dialect,
             plugins=service.plugins,
             cluster_id=getattr(log, "cluster_id", None),  # only a cluster has one
+            tracks_topics=service.reading.settings.topic_tracking_enable,
             logger=tell,
         )
         async with serving(app, bound) as server:

@@ -57,22 +57,25 @@ class App:
     """Answers read requests from what a `Follower` knows.
 
     `dialect` is the release as which to answer where the request names none; `plugins` tells the
-    types of connectors; `cluster_id` is what `GET /` gives.
+    types of connectors; `cluster_id` is what `GET /` gives; `tracks_topics` is the worker's
+    `topic.tracking.enable`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - settings, by name only
         self,
         follower: Follower,
         *,
         dialect: Profile,
         plugins: Plugins | None = None,
         cluster_id: str | None = None,
+        tracks_topics: bool = True,
         logger: Logger | None = None,
     ) -> None:
         self._follower = follower
         self._dialect = dialect
         self._plugins = plugins or Plugins()
         self._cluster_id = cluster_id
+        self._tracks_topics = tracks_topics
         self._logger = logger or silent()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -119,7 +122,8 @@ class App:
         if request.method == "OPTIONS":
             return allowed(METHODS)
         state, notices = await self._then(request, profile)
-        given = answer(Reading(state, self._plugins, self._cluster_id), request.target)
+        reading = Reading(state, self._plugins, self._cluster_id, tracks_topics=self._tracks_topics)
+        given = answer(reading, request.target)
         return _noticed(given, notices)
 
     async def _then(self, request: Request, profile: Profile) -> Then:

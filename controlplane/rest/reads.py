@@ -13,7 +13,7 @@ from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.rest import entities
-from controlplane.rest.errors import OK, Answer, Failed, NoSuchPath, NotFound, RestError
+from controlplane.rest.errors import OK, Answer, Failed, Forbidden, NoSuchPath, NotFound, RestError
 from controlplane.rest.paths import matches, names_in, parse_target
 
 
@@ -24,6 +24,8 @@ class Reading(NamedTuple):
     plugins: Plugins = Plugins()
     cluster_id: str | None = None
     query: dict[str, list[str]] = {}  # noqa: RUF012 - never written to
+    tracks_topics: bool = True
+    """Whether active topics may be asked for: `topic.tracking.enable` (KIP-558)."""
 
 
 View = Callable[..., Any]
@@ -160,6 +162,8 @@ def _task_status(reading: Reading, name: str, task: str) -> Any:
 
 
 def _topics(reading: Reading, name: str) -> Any:
+    if not reading.tracks_topics:
+        raise Forbidden("Topic tracking is disabled.")
     return {name: {"topics": views.active_topics(reading.state, name)}}
 
 

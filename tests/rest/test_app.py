@@ -339,6 +339,18 @@ async def test_mounted() -> None:
     assert root.status_code == 200
 
 
+async def test_topics_that_are_not_tracked() -> None:
+    """Where the worker's settings say so, nobody is told of active topics (KIP-558)."""
+    async with following("life-3.9") as follower:
+        app = App(follower, dialect=Profile.of("3.9"), tracks_topics=False)
+        async with client_of(app) as client:
+            response = await client.get("/connectors/pages/topics")
+    assert (response.status_code, response.json()["message"]) == (
+        403,
+        "Topic tracking is disabled.",
+    )
+
+
 async def test_only_http() -> None:
     """A websocket is no request of Connect's."""
     async with following("life-3.9") as follower:
