@@ -20,6 +20,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "import": Command("controlplane.cli.importing:import_logs", "Copy logs into an embedded log."),
     "inspect": Command("controlplane.cli.inspect:inspect", "Show what a log makes a worker know."),
+    "plan": Command("controlplane.cli.plan:plan", "Show what a request would write, or why not."),
     "verify": Command("controlplane.cli.verify:verify", "Compare a log with recorded answers."),
     "serve": Command("controlplane.cli.serve:serve", "Answer Connect's read requests from a log."),
     "config": Command("controlplane.cli.config:config", "Show the settings, and who told each."),

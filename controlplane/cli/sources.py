@@ -52,6 +52,16 @@ class Source(msgspec.Struct, frozen=True):
         """The same, as a snapshot."""
         return (await self.fold(profile, trace=trace)).snapshot()
 
+    async def at(self, moment: str) -> "Source":
+        """The same log up to another point in time.
+
+        Raises:
+            UnknownMoment: the log has no such point.
+        """
+        cut = await _cut(self.log, moment, self.topics)
+        _tell(self.where, cut.notices)
+        return msgspec.structs.replace(self, stop=dict(sorted(cut.ends.items())))
+
     def batches(self) -> AsyncIterator[Batch]:
         """Every record that is read, as it lies in the log."""
         return self.log.read(list(self.stop), stop=self.stop)

@@ -50,9 +50,12 @@ class _Fact(NamedTuple):
 _Facts = Iterator[tuple[_Place, _Fact]]
 
 
-def diff(before: ClusterState, after: ClusterState) -> list[Change]:
-    """Every difference, by connector, aspect and item. Equal states have none."""
-    old, new = dict(_facts(before)), dict(_facts(after))
+def diff(before: ClusterState, after: ClusterState, connector: str | None = None) -> list[Change]:
+    """Every difference, by connector, aspect and item. Equal states have none.
+
+    `connector` asks for its differences alone, which is quick where there are many offsets.
+    """
+    old, new = dict(_facts(before, connector)), dict(_facts(after, connector))
     states = before, after
     places = sorted(old.keys() | new.keys(), key=lambda place: (place[0], place[1].value, place[2]))
     changes = (_change(place, old.get(place), new.get(place), states) for place in places)
@@ -83,14 +86,18 @@ def _cause(facts: list[_Fact], states: tuple[ClusterState, ...]) -> Position | N
     return max(known, key=lambda place: place.offset, default=None)
 
 
-def _facts(state: ClusterState) -> _Facts:
+def _facts(state: ClusterState, connector: str | None) -> _Facts:
+    for name in [connector] if connector is not None else _names(state):
+        for about in _ABOUT:
+            yield from about(state, name)
+
+
+def _names(state: ClusterState) -> list[str]:
     config, status = state.config, state.status
     names = {*config.connectors, *config.targets, *config.task_counts, *config.inconsistent}
     names |= {*status.connectors, *status.tasks, *status.active_topics}
     names |= set(views.offset_owners(state))
-    for name in sorted(names):
-        for about in _ABOUT:
-            yield from about(state, name)
+    return sorted(names)
 
 
 def _about_config(state: ClusterState, name: str) -> _Facts:

@@ -1,0 +1,228 @@
+"""The command `plan`: a request, or an undo, and the point of a log at which it comes."""
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from controlplane.cli.failing import FOUND, Refused
+from controlplane.cli.inspect.overview import heading
+from controlplane.cli.options import (
+    Reading,
+    log_options,
+    output_option,
+    plugins_option,
+    read_plugins,
+    read_profile,
+)
+from controlplane.cli.plan.foreseen import Foreseen, foresee
+from controlplane.cli.plan.shown import print_document, print_plan
+from controlplane.cli.printing import print_json, say
+from controlplane.cli.sources import Source, opened
+from controlplane.core.commands import AnyCommand
+from controlplane.core.context import Context
+from controlplane.core.plan import GroupOffsets, Plan, Rejected
+from controlplane.core.profiles import KIP
+from controlplane.core.state import ClusterState
+from controlplane.core.undo import restoration
+from controlplane.rest.errors import NoSuchMethod, NoSuchPath, RestError, refused
+from controlplane.rest.outcomes import Done
+from controlplane.rest.writes import command_of, shown
+from controlplane.settings import WorkerSettings
+from controlplane.settings.worker import deciding
+
+STDIN = "-"
+"""A body that comes from standard input."""
+
+_COMMITTED = re.compile(r"(?P<topic>[\w.-]+):(?P<partition>\d{1,9})=(?P<offset>\d{1,18})", re.ASCII)
+
+
+class Asked(NamedTuple):
+    """What is to be planned: a request, or an undo."""
+
+    method: str = ""
+    path: str = ""
+    body: bytes | None = None
+    signed: bool = False
+    undo: str | None = None
+    to: str = ""
+    offsets: bool = False
+
+
+@click.command
+@click.argument("log")
+@click.argument("method", required=False)
+@click.argument("path", required=False)
+@click.argument("body", required=False)
+@click.option("--profile", default=KIP, metavar="RELEASE", help="Decide and write as this release.")
+@click.option("--as-of", metavar="MOMENT", help="A time, config@57, or a vector of end offsets.")
+@click.option("--undo", metavar="CONNECTOR", help="Put a connector back as it was, with --to.")
+@click.option("--to", metavar="MOMENT", help="When it was as it shall be again.")
+@click.option("--offsets", is_flag=True, help="Undo the connector's source offsets as well.")
+@click.option("--exactly-once", is_flag=True, help="As a worker with that support does.")
+@click.option(
+    "--group",
+    metavar="OFFSETS",
+    help="What a sink's consumer group has committed: topic:partition=offset,…",
+)
+@click.option("--signed", is_flag=True, help="Take an internal request as signed by a worker.")
+@plugins_option
+@output_option
+@log_options
+def plan(  # noqa: PLR0913, PLR0917 - click gives one argument per option
+    log: str,
+    method: str | None,
+    path: str | None,
+    body: str | None,
+    profile: str,
+    as_of: str | None,
+    undo: str | None,
+    to: str | None,
+    offsets: bool,
+    exactly_once: bool,
+    group: str | None,
+    signed: bool,
+    plugins: Path | None,
+    output: str,
+    reading: Reading,
+) -> None:
+    """Show what a request would write at this point of a LOG, or why it would be refused.
+
+    METHOD and PATH are those of Connect's REST API; BODY is the JSON itself, @FILE, or - for
+    standard input. Nothing is written, no connector's code runs, no worker is asked.
+
+    Exit code 1: refused.
+    """
+    if offsets and undo is None:
+        raise click.UsageError("--offsets is for --undo")
+    asked = _asked(method, path, body, undo, to)
+    asked = asked._replace(signed=signed, offsets=offsets)
+    support = exactly_once or reading.settings.exactly_once
+    context = Context(
+        profile=read_profile(profile, exactly_once=support),
+        worker=reading.configuration.make(WorkerSettings, deciding),
+        plugins=read_plugins(plugins),
+    )
+    question = _Question(asked, context, _group(group), output)
+    asyncio.run(_answer(log, reading, question, exactly_once=support, as_of=as_of))
+
+
+class _Question(NamedTuple):
+    asked: Asked
+    context: Context
+    group: GroupOffsets | None
+    output: str
+
+
+async def _answer(
+    where: str, reading: Reading, question: _Question, *, exactly_once: bool, as_of: str | None
+) -> None:
+    async with opened(where, reading, exactly_once=exactly_once, as_of=as_of) as source:
+        state = await source.state(question.context.profile)
+        try:
+            command = await _command(source, state, question)
+            found = foresee(state, command, question.context, question.group)
+            if isinstance(found.decision, Rejected):
+                raise refused(found.decision)
+        except RestError as error:
+            _refuse(source, question, error)
+            raise SystemExit(FOUND) from None
+        _show(source, found, question)
+
+
+async def _command(source: Source, state: ClusterState, question: _Question) -> AnyCommand:
+    """The command that is asked for."""
+    asked, profile = question.asked, question.context.profile
+    if asked.undo is None:
+        return command_of(asked.method, asked.path, asked.body, profile, signed=asked.signed)
+    then = await (await source.at(asked.to)).state(profile)
+    known = {*then.config.connectors, *state.config.connectors}
+    if asked.undo not in known:
+        raise Refused(f"no connector {asked.undo!r} is there, neither now nor at {asked.to}")
+    return restoration(then, asked.undo, offsets=asked.offsets)
+
+
+def _show(source: Source, found: Foreseen, question: _Question) -> None:
+    decision = found.decision
+    assert isinstance(decision, Plan)
+    answer = None
+    if question.asked.undo is None:
+        context = question.context
+        done = Done(found.command, decision.outcome, found.after, context.profile, context.plugins)
+        answer = shown(done)
+    if question.output == "json":
+        print_document(source.about, found, decision, answer)
+    else:
+        who = heading(question.context.profile, source, "would write to")
+        print_plan(who, found, decision, answer)
+
+
+def _refuse(source: Source, question: _Question, error: RestError) -> None:
+    """Say why nothing would be done."""
+    answer, profile = error.answer(), question.context.profile
+    message = str(error) if error.args else None
+    if question.output == "json":
+        refusal = {"status": answer.status, "message": message}
+        print_json(source.about | {"profile": profile.release, "refused": refusal})
+        return
+    who = heading(profile, source, "would write nothing to")
+    say(f"{who}: {answer.status} {message or ''}".rstrip(), style="bold")
+    if isinstance(error, NoSuchPath | NoSuchMethod):
+        say(f"{profile.release} has no such endpoint, or not for this method")
+
+
+# --- what is asked for ------------------------------------------------------------------------
+
+
+def _asked(
+    method: str | None, path: str | None, body: str | None, undo: str | None, to: str | None
+) -> Asked:
+    if (undo is None) is not (to is None):
+        raise click.UsageError("--undo needs --to, and --to is for --undo: give both or none")
+    if undo is not None and to is not None:
+        if method is not None:
+            raise click.UsageError("either a request or --undo: leave out METHOD and PATH")
+        return Asked(undo=undo, to=to)
+    if method is None or path is None:
+        raise click.UsageError("a request is missing: METHOD PATH, as in PUT /connectors/x/stop")
+    if method.upper() in {"GET", "HEAD", "OPTIONS"}:
+        raise click.UsageError(
+            f"{method.upper()} writes nothing: `controlplane inspect --rest` has the answers"
+        )
+    if not path.startswith("/"):
+        raise click.UsageError(f"{path!r} is no path: it begins with a slash, as in /connectors")
+    return Asked(method.upper(), path, None if body is None else _body(body))
+
+
+def _body(given: str) -> bytes:
+    """A body as it is given, from a file, or from standard input.
+
+    Raises:
+        Refused: the file cannot be read.
+    """
+    if given == STDIN:
+        return sys.stdin.buffer.read()
+    if not given.startswith("@"):
+        return given.encode("utf-8", "surrogateescape")
+    try:
+        return Path(given[1:]).read_bytes()
+    except OSError as failure:
+        raise Refused(f"{given[1:]} cannot be read ({failure.strerror}): name a file") from None
+
+
+def _group(given: str | None) -> GroupOffsets | None:
+    """Offsets of a consumer group: `orders:0=5,orders:1=7`; an empty text is none at all."""
+    if given is None:
+        return None
+    found = [(one, _COMMITTED.fullmatch(one.strip())) for one in given.split(",") if one.strip()]
+    for text, match in found:
+        if match is None:
+            raise click.UsageError(f"--group: {text!r} is not of the form topic:partition=offset")
+    return tuple(
+        (match["topic"], int(match["partition"]), int(match["offset"]))
+        for _, match in found
+        if match
+    )

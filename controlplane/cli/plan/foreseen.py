@@ -1,0 +1,83 @@
+"""A decision at a point of a log, with what had to be assumed of the world for it."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from controlplane.core.commands import AnyCommand, ConnectorCommand
+from controlplane.core.context import Context
+from controlplane.core.decide import decide
+from controlplane.core.decide.ahead import ahead
+from controlplane.core.diff import Change, diff
+from controlplane.core.plan import (
+    AskGroup,
+    AskHook,
+    Done,
+    GroupOffsets,
+    HookOutcome,
+    Plan,
+    Rejected,
+)
+from controlplane.core.plugins import Plugins
+from controlplane.core.state import ClusterState
+
+
+class Foreseen(NamedTuple):
+    """What would be done, what would be known then, and what had to be assumed."""
+
+    command: AnyCommand
+    decision: Plan | Rejected
+    before: ClusterState
+    after: ClusterState
+    assumed: tuple[str, ...] = ()
+
+    def effects(self) -> list[Change]:
+        """What would have changed."""
+        if not isinstance(self.command, ConnectorCommand):
+            return []  # loggers are no state
+        return diff(self.before, self.after, self.command.connector)
+
+
+def foresee(
+    state: ClusterState, command: AnyCommand, context: Context, group: GroupOffsets | None = None
+) -> Foreseen:
+    """Decide a command. What the decision asks is answered by the catalogue of plugins and `group`.
+
+    Nothing is asked of the world: no hook of a connector runs, no broker is reached.
+    """
+    assumed: list[str] = []
+    while True:
+        decision = decide(state, command, context)
+        if isinstance(decision, Plan | Rejected):
+            after = ahead(state, decision) if isinstance(decision, Plan) else state
+            return Foreseen(command, decision, state, after, tuple(dict.fromkeys(assumed)))
+        if isinstance(decision, AskGroup):
+            assumed.append(_of_group(decision.group, group))
+            context = msgspec.structs.replace(context, group=group or ())
+            continue
+        outcome = hooked(decision, context.plugins)
+        assumed.append(_of_hook(decision, outcome))
+        context = msgspec.structs.replace(context, hooks=(*context.hooks, outcome))
+
+
+def hooked(question: AskHook, plugins: Plugins) -> HookOutcome:
+    """What the catalogue says of a connector's hook; of one that it does not know, that it returns.
+
+    A hook that nobody has written returns, and promises nothing.
+    """
+    hook = plugins.hook(question.config.get("connector.class"))
+    return Done(definite=False) if hook is None else hook(question.config, question.offsets)
+
+
+def _of_group(group: str, told: GroupOffsets | None) -> str:
+    if told is None:
+        return f"consumer group {group} has committed nothing; say otherwise with --group"
+    return f"consumer group {group} has committed what --group says"
+
+
+def _of_hook(question: AskHook, outcome: HookOutcome) -> str:
+    name = question.config.get("connector.class")
+    if not isinstance(outcome, Done):
+        return f"alterOffsets of {name} throws, as its catalogue has it"
+    returned = "true" if outcome.definite else "false"
+    return f"alterOffsets of {name} returns {returned}"
