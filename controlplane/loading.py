@@ -1,7 +1,8 @@
 """Log → fold: reading what a worker reads, in the order in which it is folded.
 
 A worker reads three topics (and ours, the command topic, where there is one). Which further topics
-hold offsets is told by the connector configs, so the config topic comes first.
+hold offsets is told by the connector configs, so the config topic comes first. Where the log keeps
+snapshots, only what lies behind them is read (`snapshots`).
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -14,6 +15,13 @@ from controlplane.core.state import Topics
 from controlplane.core.views import offsets_topics
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.missing import missing_topics
+from controlplane.snapshots.finding import (
+    Beginnings,
+    Found,
+    beginnings,
+    overtakes,
+    starts_of,
+)
 
 Ends = Mapping[str, Sequence[int]]
 
@@ -34,13 +42,44 @@ async def load(  # noqa: PLR0913 - settings, by name only
     """
     fold = Fold(profile, topics=topics, exactly_once=exactly_once, trace=trace)
     ends = stop if stop is not None else await _ends(log, fold.topics)
-    await _load(log, fold, [fold.topics.config], ends)
+    await load_topics(log, fold, [fold.topics.config], ends)
     if stop is None:
         own = await own_topics(log, fold)
         ends = {**ends, **await log.ends(own)}
     others = [topic for topic in ends if topic != fold.topics.config]
-    await _load(log, fold, others, ends)
+    await load_topics(log, fold, others, ends)
     return fold
+
+
+async def load_topics(log: ReadableLog, fold: Fold, topics: Iterable[str], ends: Ends) -> None:
+    """Fold topics, of which the fold knows nothing yet, up to their ends."""
+    stop = {topic: ends[topic] for topic in topics}
+    begun = await beginnings(log, fold, stop)
+    loading = await _gathered(log, fold, begun, stop)
+    for topic, found in begun.items():
+        fold.adopt(topic, found.part, found.about.ends)
+    contested = loading.finish()
+    if contested:
+        batches = [batch async for batch in _read(log, contested, begun, stop)]
+        loading.settle(batches, contested)
+    for topic, parts in stop.items():
+        for partition, end in enumerate(parts):
+            fold.advance(topic, partition, end)
+
+
+async def _gathered(log: ReadableLog, fold: Fold, begun: dict[str, Found], stop: Ends) -> Loading:
+    """Everything behind the snapshots; one that something belongs before is taken out of them."""
+    while True:
+        loading, seen, overtaken = Loading(fold), set(), set()
+        async for batch in _read(log, stop, begun, stop):
+            if (batch.topic, batch.partition) not in seen and overtakes(batch, begun):
+                overtaken.add(batch.topic)
+            seen.add((batch.topic, batch.partition))
+            loading.add(batch)
+        if not overtaken:
+            return loading
+        for topic in overtaken:
+            del begun[topic]
 
 
 async def read_topics(log: ReadableLog, topics: Topics) -> list[str]:
@@ -63,21 +102,8 @@ async def _ends(log: ReadableLog, topics: Topics) -> Ends:
     return await log.ends(await read_topics(log, topics))
 
 
-async def _load(log: ReadableLog, fold: Fold, topics: Iterable[str], ends: Ends) -> None:
-    topics = list(topics)
-    stop = {topic: ends[topic] for topic in topics}
-    loading = Loading(fold)
-    async for batch in _read(log, topics, stop):
-        loading.add(batch)
-    contested = loading.finish()
-    if contested:
-        batches = [batch async for batch in _read(log, contested, stop)]
-        loading.settle(batches, contested)
-    for topic, parts in stop.items():
-        for partition, end in enumerate(parts):
-            fold.advance(topic, partition, end)
-
-
-def _read(log: ReadableLog, topics: Iterable[str], stop: Ends) -> AsyncIterator[Batch]:
+def _read(
+    log: ReadableLog, topics: Iterable[str], begun: Beginnings, stop: Ends
+) -> AsyncIterator[Batch]:
     names = list(topics)
-    return log.read(names, stop={topic: stop[topic] for topic in names})
+    return log.read(names, starts_of(begun), {topic: stop[topic] for topic in names})

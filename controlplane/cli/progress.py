@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from controlplane.core.entry import Batch
 from controlplane.logs.log import Ends, ReadableLog
+from controlplane.logs.snapshots import Shelf, shelf_of
 
 WORTH_A_BAR_RECORDS = 100_000
 """Fewer are read before an eye could follow."""
@@ -20,6 +21,11 @@ class Watched:
     def __init__(self, log: ReadableLog, name: str) -> None:
         self._log = log
         self._name = name
+
+    @property
+    def snapshots(self) -> Shelf | None:
+        """As the log."""
+        return shelf_of(self._log)
 
     async def topics(self) -> Mapping[str, int]:
         """As the log."""

@@ -30,9 +30,6 @@ from controlplane.core.state import Topics
 Ends = Mapping[str, Sequence[int]]
 """Per topic, by partition, the offset of the first record that is no longer in."""
 
-Latest = Mapping[tuple[str, int], int]
-"""Per topic and partition, the running maximum of the timestamps up to somewhere."""
-
 
 def running_max(timestamps: Iterable[int], before_ms: int | None = None) -> list[int]:
     """The running maximum at each record of a partition; `before_ms` is that of those before."""
@@ -51,12 +48,14 @@ class Placed(NamedTuple):
     entry: Entry
 
 
-def placed(entries: Iterable[Entry], before: Latest | None = None) -> list[Placed]:
+def placed(entries: Iterable[Entry]) -> list[Placed]:
     """Entries in the one order, each with its rank. Within a partition offsets must ascend.
 
-    `before` tells the running maxima where these are the rest of a log.
+    What is left of the log behind a prefix of the order comes in the same order by itself: what a
+    running maximum of the prefix could change can only be in the partition that reaches furthest,
+    and comes first either way.
     """
-    latest = dict(before or {})
+    latest: dict[tuple[str, int], int] = {}
     ranked = []
     for entry in entries:
         place = entry.topic, entry.partition
@@ -65,12 +64,12 @@ def placed(entries: Iterable[Entry], before: Latest | None = None) -> list[Place
     return sorted(ranked, key=lambda one: one[:4])
 
 
-def in_order(entries: Iterable[Entry], before: Latest | None = None) -> list[Entry]:
-    """Entries in the one order; `before` as for `placed`."""
+def in_order(entries: Iterable[Entry]) -> list[Entry]:
+    """Entries in the one order."""
     entries = list(entries)
     if len({(entry.topic, entry.partition) for entry in entries}) <= 1:
         return entries
-    return [one.entry for one in placed(entries, before)]
+    return [one.entry for one in placed(entries)]
 
 
 def entries_of(batches: Iterable[Batch]) -> Iterator[Entry]:

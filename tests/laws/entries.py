@@ -1,6 +1,7 @@
 """Random logs: few names, every kind of record, well formed and not, so that records interact."""
 
 import json
+from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
@@ -148,12 +149,12 @@ _PAIRS = {
 
 
 @st.composite
-def logs(draw: st.DrawFn, max_size: int = 40) -> list[Entry]:
+def logs(draw: st.DrawFn, max_size: int = 40, among: Sequence[str] = TOPICS) -> list[Entry]:
     """Entries in the order of writing: offsets ascend with gaps, clocks run backwards at times."""
     ends: dict[tuple[str, int], int] = {}
     log = []
     for _ in range(draw(st.integers(0, max_size))):
-        topic = draw(st.sampled_from(TOPICS))
+        topic = draw(st.sampled_from(among))
         partition = 0 if topic == "connect-configs" else draw(st.integers(0, 2))
         offset = ends.get((topic, partition), 0) + draw(st.sampled_from((0, 0, 0, 1, 5)))
         ends[topic, partition] = offset + 1

@@ -9,7 +9,10 @@ from tests.tidy.source import PACKAGES, Offence, Source
 CORE = {"controlplane.core"}
 BESIDE = {f"controlplane.{name}" for name in ("settings", "properties", "security", "observe")}
 LOGS = {"controlplane.logs"}
-STATE = {f"controlplane.{name}" for name in ("controller", "follower", "loading", "asof", "recent")}
+STATE = {
+    f"controlplane.{name}"
+    for name in ("controller", "follower", "loading", "asof", "recent", "retention", "snapshots")
+}
 REST = {"controlplane.rest"}
 BELOW_REST = CORE | BESIDE | LOGS | STATE
 

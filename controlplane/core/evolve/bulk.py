@@ -19,7 +19,7 @@ from typing import Any
 from controlplane.core.entry import Batch, Entry
 from controlplane.core.evolve import Fold
 from controlplane.core.evolve.survivors import survivors
-from controlplane.core.order import Latest, Placed, entries_of, in_order, placed, running_max
+from controlplane.core.order import Placed, entries_of, in_order, placed, running_max
 
 Contested = Mapping[str, frozenset[bytes | None]]
 """By offsets topic, the keys that must be folded in order."""
@@ -31,13 +31,11 @@ class Loading:
     """Loads a `Fold`: `add` all batches, `finish`, and `settle` what is contested.
 
     Batches of one partition come in the order of their offsets; partitions may interleave. What
-    the fold knows already comes before all of them in the one order; `before` tells the running
-    maxima of the timestamps up to there.
+    the fold knows already comes before all of them in the one order.
     """
 
-    def __init__(self, fold: Fold, before: Latest | None = None) -> None:
+    def __init__(self, fold: Fold) -> None:
         self._fold = fold
-        self._before = before or {}
         self._kept: list[Batch] = []
         self._statuses: dict[_Part, list[Batch]] = defaultdict(list)
         self._last: dict[str, dict[int, dict[bytes | None, bytes | None]]] = defaultdict(dict)
@@ -56,7 +54,7 @@ class Loading:
 
     def finish(self) -> Contested:
         """Fold what was added. Keys that are answered must be settled."""
-        self._fold.apply_all(in_order(entries_of(self._kept), self._before))
+        self._fold.apply_all(in_order(entries_of(self._kept)))
         ranked = [one for batches in self._statuses.values() for one in self._surviving(batches)]
         self._fold.apply_all(one.entry for one in sorted(ranked, key=lambda one: one[:4]))
         # The last records of a partition may not have counted, but they have been read.
@@ -72,7 +70,7 @@ class Loading:
     def _surviving(self, batches: list[Batch]) -> Iterator[Placed]:
         """The records of one status partition that still count, each with its rank."""
         topic, partition = batches[0].topic, batches[0].partition
-        columns = _columns(batches, self._before.get((topic, partition)))
+        columns = _columns(batches)
         if any(batch.aborted for batch in batches) and not self._fold.sees_aborted(topic):
             seen = [index not in batch.aborted for batch in batches for index in range(len(batch))]
             columns = [list(compress(column, seen)) for column in columns]
@@ -85,7 +83,7 @@ class Loading:
     def settle(self, batches: Iterable[Batch], contested: Contested) -> None:
         """Fold the records of contested keys in order: `batches` are the same ones once more."""
         entries = entries_of(batch for batch in batches if batch.topic in contested)
-        for one in placed(entries, self._before):
+        for one in placed(entries):
             entry = one.entry
             if entry.key not in contested[entry.topic]:
                 continue
@@ -93,16 +91,16 @@ class Loading:
                 self._fold.offsets_of(entry.topic).apply(entry)
 
 
-def _columns(batches: list[Batch], before_ms: int | None) -> list[list[Any]]:
+def _columns(batches: list[Batch]) -> list[list[Any]]:
     """Offsets, running maxima of the timestamps, keys and values of one partition."""
     offsets = [offset for batch in batches for offset in batch.offsets]
-    times = running_max((time_ms for batch in batches for time_ms in batch.timestamps), before_ms)
+    times = running_max(time_ms for batch in batches for time_ms in batch.timestamps)
     keys = [key for batch in batches for key in batch.keys]
     return [offsets, times, keys, [value for batch in batches for value in batch.values]]
 
 
 def load(fold: Fold, batches: Iterable[Batch]) -> None:
-    """Load a fresh fold from batches in memory."""
+    """Load batches in memory into a fold."""
     batches = list(batches)
     loading = Loading(fold)
     for batch in batches:

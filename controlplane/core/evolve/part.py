@@ -36,3 +36,9 @@ class Part(msgspec.Struct, frozen=True):
     unreadable: Mapping[Position, str] = {}
     unreadable_count: int = 0
     """Of all of them, also those that are not remembered."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows its tables have."""
+        fields = (*msgspec.structs.astuple(self), *msgspec.structs.astuple(self.state))
+        return sum(len(field) for field in fields if isinstance(field, Mapping))

@@ -68,7 +68,7 @@ def _kept(connection: sqlite3.Connection, topic: str, kind: str) -> list[Kept]:
     if there is None:
         return []
     rows = connection.execute(
-        """SELECT number, about FROM snapshot
+        """SELECT number, CAST(about AS BLOB) FROM snapshot
            WHERE topic = ? AND kind = ? AND about IS NOT NULL ORDER BY number DESC""",
         (topic, kind),
     )
@@ -77,7 +77,8 @@ def _kept(connection: sqlite3.Connection, topic: str, kind: str) -> list[Kept]:
 
 def _pieces(connection: sqlite3.Connection, number: int, first: int) -> list[bytes]:
     rows = connection.execute(
-        "SELECT bytes FROM piece WHERE snapshot = ? AND place >= ? ORDER BY place LIMIT ?",
+        """SELECT CAST(bytes AS BLOB) FROM piece
+           WHERE snapshot = ? AND place >= ? ORDER BY place LIMIT ?""",
         (number, first, READ_PIECES),
     )
     return [piece for (piece,) in rows]

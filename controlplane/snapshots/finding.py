@@ -1,0 +1,113 @@
+"""The snapshot from which a fold can begin with a topic, if there is one."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from typing import NamedTuple
+
+import msgspec
+
+from controlplane.core.entry import Batch
+from controlplane.core.evolve import Fold, Part
+from controlplane.core.evolve.freezing import Damaged, Thawing, kind_of
+from controlplane.core.order import Ends
+from controlplane.logs.log import LogCorrupt
+from controlplane.logs.snapshots import Shelf, shelf_of
+
+DIGEST_BYTES = 16
+
+
+class About(msgspec.Struct, frozen=True, array_like=True):
+    """What is told of a snapshot; each sequence by partition."""
+
+    ends: Sequence[int]
+    """It stands for the records before these offsets."""
+    latest: Sequence[int]
+    """The running maximum of their timestamps, in ms since 1970."""
+    seen: Sequence[int]
+    """The ends of the topic when it was made: behind its own, by what was too young then."""
+    rows: int
+    """How many rows the tables in it have."""
+    digest: bytes = b""
+    """Of what stands above, and of all pieces."""
+
+
+_ABOUT = msgspec.msgpack.Decoder(About)
+
+
+def digest_of(topic: str, kind: str, about: About) -> blake2b:
+    """The digest of a snapshot that has no pieces yet."""
+    told = msgspec.structs.replace(about, digest=b"")
+    return blake2b(msgspec.msgpack.encode((topic, kind, told)), digest_size=DIGEST_BYTES)
+
+
+class Found(NamedTuple):
+    """What a fold can begin with, and where reading goes on."""
+
+    part: Part
+    about: About
+
+
+Beginnings = Mapping[str, Found]
+"""By topic."""
+
+
+async def beginnings(log: object, fold: Fold, stop: Ends) -> dict[str, Found]:
+    """For each topic the snapshot nearest to where it is read up to, where there is one.
+
+    The fold is only asked how it reads.
+    """
+    shelf, found = shelf_of(log), {}
+    if shelf is not None:
+        for topic, ends in stop.items():
+            nearest = await _nearest(shelf, fold, topic, ends)
+            if nearest is not None:
+                found[topic] = nearest
+    return found
+
+
+async def abouts(shelf: Shelf, topic: str, kind: str) -> list[tuple[int, About]]:
+    """What is told of each snapshot of a topic, with its number, the newest first."""
+    told: list[tuple[int, About]] = []
+    with suppress(LogCorrupt):
+        for kept in await shelf.kept(topic, kind):
+            with suppress(msgspec.MsgspecError):
+                told.append((kept.number, _ABOUT.decode(kept.about)))
+    return told
+
+
+async def _nearest(shelf: Shelf, fold: Fold, topic: str, stop: Sequence[int]) -> Found | None:
+    kind = kind_of(fold, topic)
+    within = [
+        (number, about)
+        for number, about in await abouts(shelf, topic, kind)
+        if all(end <= upto for end, upto in zip(about.ends, stop, strict=False))
+    ]
+    for number, about in sorted(within, key=lambda one: sum(one[1].ends), reverse=True):
+        digest, thawing = digest_of(topic, kind, about), Thawing(fold.topics, topic)
+        with suppress(Damaged, LogCorrupt):
+            async for piece in shelf.pieces(number):
+                digest.update(piece)
+                thawing.add(piece)
+            if digest.digest() == about.digest:
+                return Found(thawing.part(), about)
+    return None
+
+
+def starts_of(begun: Beginnings) -> Ends:
+    """Where reading goes on, by topic."""
+    return {topic: found.about.ends for topic, found in begun.items()}
+
+
+def overtakes(batch: Batch, begun: Beginnings) -> bool:
+    """Whether a snapshot stands for records that come behind the first one of this batch.
+
+    To be asked of the first batch of each partition: if none overtakes, no later one does. Ranks
+    are as in `order.Placed`.
+    """
+    found = begun.get(batch.topic)
+    if found is None:
+        return False
+    latest = dict(enumerate(found.about.latest))
+    time_ms = max(batch.timestamps[0], latest.get(batch.partition, batch.timestamps[0]))
+    return (time_ms, batch.partition) < max((ms, at) for at, ms in latest.items())
