@@ -66,10 +66,11 @@ class Beyond(Groups):
 class Service:
     """A control plane and who asks it. `beyond` has what it did outside of the log."""
 
-    def __init__(self, plane: ControlPlane, log: Log, profile: Profile, beyond: Groups) -> None:
+    def __init__(self, plane: ControlPlane, log: Log, settings: Settings, beyond: Groups) -> None:
         self._plane = plane
         self._log = log
-        self._profile = profile
+        self._profile = Profile.of(settings.profile)
+        self._tracks_topics = settings.worker.topic_tracking_enable
         self.beyond = beyond
 
     @property
@@ -82,7 +83,8 @@ class Service:
     ) -> Answer:
         """The answer to a request with a JSON body. `signed`: it comes from another worker."""
         if method == "GET":
-            return answer(Reading(self.state, PLUGINS), target)
+            reading = Reading(self.state, PLUGINS, tracks_topics=self._tracks_topics)
+            return answer(reading, target)
         try:
             command = self._command(method, target, body, signed=signed)
             outcome = await self._plane.execute(command)
@@ -144,7 +146,7 @@ async def serving(
     asked = Settings(profile=release, **settings)
     around = {"plugins": PLUGINS, "outside": outside, "stepped": stepped}
     async with plane_on(log, asked, **around) as plane:
-        yield Service(plane, log, Profile.of(release), outside)
+        yield Service(plane, log, asked, outside)
 
 
 async def log_of(*records: Record) -> MemoryLog:

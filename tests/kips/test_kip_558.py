@@ -1,0 +1,392 @@
+"""KIP-558, the topics that a connector uses: kept, shown and reset, sentence by sentence.
+
+That tasks note what they use is for running tasks; here their records come from a foreign hand.
+"""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from controlplane.core import views
+from controlplane.core.codec import encode_status
+from controlplane.core.context import Worker
+from controlplane.core.evolve import Fold, Kind
+from controlplane.core.profiles import KIP, Profile
+from controlplane.core.records import ActiveTopic, Activity
+from controlplane.settings import Configuration, WorkerSettings
+from controlplane.settings.sources import told_by_flags
+from controlplane.settings.worker import deciding
+from tests.controller.scene import STATUS, Crash, crash_after, entries
+from tests.kips.asking import (
+    SINK_CONFIG,
+    SOURCE_CONFIG,
+    Service,
+    configured,
+    log_of,
+    reported,
+    running,
+    serving,
+    used,
+)
+
+TOPICS, RESET = "/connectors/orders/topics", "/connectors/orders/topics/reset"
+FORBIDDEN = Worker(topic_tracking_allow_reset=False)
+
+
+@pytest.fixture(params=[KIP, "3.9"])
+async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Service]:
+    """The small cluster, ours and a release's; `orders` has used the topics t and u."""
+    async with serving(await running(), request.param) as service:
+        yield service
+
+
+async def topics_of(service: Service, connector: str = "orders") -> set[str]:
+    """The set of active topics of a connector."""
+    shown = await service.shows(f"/connectors/{connector}/topics")
+    listed = shown[connector]["topics"]
+    assert len(listed) == len(set(listed))
+    return set(listed)
+
+
+class TestStoringAndReturning:
+    """Storing and returning names of topics that are actively used by connectors."""
+
+    async def test_in_the_status_topic(self, connect: Service) -> None:
+        """The records lie beside the statuses, and need no topic of their own."""
+        keys = [key for key, _ in await connect.holds(STATUS)]
+        assert "status-topic-t:connector-orders" in keys
+        assert "status-connector-orders" in keys
+        assert await topics_of(connect) == {"t", "u"}
+
+    async def test_compaction_keeps_what_counts(self) -> None:
+        """The topic is compacted: the last record of each key tells all that there is to tell."""
+        log = await running(used("orders", "t", None), used("orders", "u", 0), used("orders", "v"))
+        assert await log.compact(STATUS) == 2
+        async with serving(log) as service:
+            assert await topics_of(service) == {"u", "v"}
+
+    @pytest.mark.parametrize("swapped", [False, True])
+    async def test_partitions_may_come_in_any_order(self, swapped: bool) -> None:
+        """Only records of one key are in order, and those lie in one partition."""
+        log = await log_of(configured("orders", SOURCE_CONFIG))
+        await log.add_partitions(STATUS, 2)
+        places = [
+            (used("orders", "t"), 0),
+            (used("orders", "u"), 1),
+            (used("orders", "u", None), 1),
+        ]
+        for record, partition in [*places[1:], places[0]] if swapped else places:
+            await log.append([msgspec.structs.replace(record, partition=partition)])
+        async with serving(log) as service:
+            assert await topics_of(service) == {"t"}
+
+    async def test_every_worker_reads_it_all_at_start(self) -> None:
+        """Whoever starts later knows what was used before."""
+        log = await running()
+        for release in ("2.5", "3.9", KIP):
+            async with serving(log, release) as service:
+                assert await topics_of(service) == {"t", "u"}
+
+    async def test_every_worker_hears_of_news(self, connect: Service) -> None:
+        """A record that is written later is read by all who run."""
+        await connect.given(used("orders", "v", 1))
+        assert await topics_of(connect) == {"t", "u", "v"}
+
+    async def test_older_workers_skip_it(self) -> None:
+        """2.4 cannot make anything of the key, and goes on."""
+        old = Fold(Profile.of("2.4"))
+        outcomes = [old.apply(entry) for entry in await entries(await running(), [STATUS])]
+        fates = [outcome.kind for outcome in outcomes]
+        assert fates.count(Kind.IGNORED) == 3
+        assert fates.count(Kind.ACCEPTED) == 5
+
+
+class TestFormat:
+    """Format of the new status record."""
+
+    def test_key_and_value(self) -> None:
+        """The example: its key, and its value, here without white space."""
+        record = ActiveTopic("some-source", "foo", Activity("foo", "some-source", 0, 1579297899))
+        key, value = encode_status(record, Profile.of("2.5"))
+        assert key == b"status-topic-foo:connector-some-source"
+        assert value == (
+            b'{"topic":{"name":"foo","connector":"some-source","task":0,'
+            b'"discoverTimestamp":1579297899}}'
+        )
+
+    @pytest.mark.parametrize("name", ["a:b", "x:connector-y", "status-topic-t:connector-z", ":"])
+    async def test_a_colon_parts_the_names(self, connect: Service, name: str) -> None:
+        """The first one does: no topic has any. What follows may be called anything."""
+        await connect.given(configured(name, SOURCE_CONFIG), used(name, "t.1_2-3"))
+        assert views.active_topics(connect.state, name) == ["t.1_2-3"]
+
+    async def test_a_value_means_that_the_topic_is_used(self, connect: Service) -> None:
+        """Of a topic and a connector the latest record counts."""
+        await connect.given(used("orders", "v", None), used("orders", "v"))
+        assert "v" in await topics_of(connect)
+
+    async def test_a_tombstone_means_that_it_is_not(self, connect: Service) -> None:
+        """It takes away what was noted before, for this connector alone."""
+        await connect.given(used("orders", "t", None))
+        assert await topics_of(connect) == {"u"}
+        assert await topics_of(connect, "sales") == {"t"}
+
+    async def test_the_rest_of_the_value_decides_nothing(self, connect: Service) -> None:
+        """Another task, another time: the set is the same."""
+        before = await topics_of(connect)
+        await connect.given(used("orders", "t", 99))
+        assert await topics_of(connect) == before
+
+    async def test_the_last_task_is_known(self, connect: Service) -> None:
+        """Of several that report the same, the one whose record comes last."""
+        await connect.given(used("orders", "t", 1), used("orders", "t", 0), used("orders", "t", 7))
+        activity = connect.state.status.active_topics["orders"]["t"]
+        assert (activity.task, activity.discovered_at_ms) == (7, 1579297899)
+
+    async def test_statuses_are_not_touched(self, connect: Service) -> None:
+        """Their keys begin otherwise, whatever a connector is called."""
+        before = connect.state.status
+        await connect.given(configured("topic-orders", SOURCE_CONFIG), used("topic-orders", "t"))
+        after = connect.state.status
+        assert (after.connectors, after.tasks) == (before.connectors, before.tasks)
+
+
+class TestRecording:
+    """Recording active topics."""
+
+    @pytest.mark.parametrize("release", [KIP, "3.9"])
+    async def test_a_new_connector_has_used_none(self, release: str) -> None:
+        """The set begins empty."""
+        async with serving(await running(), release) as service:
+            made = {"name": "new", "config": SOURCE_CONFIG}
+            assert (await service.told("POST", "/connectors", made))[0] == 201
+            assert await topics_of(service, "new") == set()
+
+    async def test_many_may_report_the_same(self, connect: Service) -> None:
+        """Records that repeat each other have one key, and so are one topic."""
+        await connect.given(*(used("orders", "v", task) for task in (0, 1, 0, 1)))
+        assert await topics_of(connect) == {"t", "u", "v"}
+
+    async def test_repetitions_collapse(self) -> None:
+        """Compaction leaves one of them."""
+        log = await running(*(used("orders", "v", task) for task in (0, 1, 0, 1)))
+        await log.compact(STATUS)
+        async with serving(log) as service:
+            keys = [key for key, _ in await service.holds(STATUS)]
+            assert keys.count("status-topic-v:connector-orders") == 1
+            assert await topics_of(service) == {"t", "u", "v"}
+
+
+class TestResetting:
+    """Resetting a connector's set of active topics."""
+
+    async def test_the_set_only_grows(self, connect: Service) -> None:
+        """What is not used any more stays in it, whatever else comes in."""
+        for topic in "vwx":
+            before = await topics_of(connect)
+            await connect.given(used("orders", topic))
+            assert await topics_of(connect) == before | {topic}
+
+    async def test_each_topic_gets_a_tombstone(self, connect: Service) -> None:
+        """One record without value for each topic of this connector, and no other record."""
+        before = await connect.everything()
+        await connect.ask("PUT", RESET)
+        gone = [(f"status-topic-{topic}:connector-orders", None) for topic in "tu"]
+        assert [one for one in await connect.everything() if one not in before] == gone
+        assert await topics_of(connect, "sales") == {"t"}
+
+    async def test_a_release_sends_them_one_by_one(self) -> None:
+        """Nothing holds the tombstones together: a crash leaves some of them unwritten."""
+        log = await running()
+        async with serving(log, "3.9", stepped=crash_after("topic-0")) as service:
+            with pytest.raises(Crash):
+                await service.ask("PUT", RESET)
+            assert await topics_of(service) == {"u"}
+
+    async def test_we_send_them_together(self) -> None:
+        """The KIP promises no atomicity, and forbids none: behind a crash all are there."""
+        log = await running()
+        async with serving(log, stepped=crash_after("topics")) as service:
+            with pytest.raises(Crash):
+                await service.ask("PUT", RESET)
+            assert await topics_of(service) == set()
+
+    async def test_whichever_record_is_last_counts(self, connect: Service) -> None:
+        """A use that is noted behind the reset is in the set, one noted before it is not."""
+        await connect.given(used("orders", "v"))
+        await connect.ask("PUT", RESET)
+        await connect.given(used("orders", "u"))
+        assert await topics_of(connect) == {"u"}
+
+    async def test_it_need_not_be_stopped_for_that(self, connect: Service) -> None:
+        """A connector that runs, and goes on running, may be reset."""
+        before = await connect.shows("/connectors/orders/status")
+        assert before["connector"]["state"] == "RUNNING"
+        assert (await connect.told("PUT", RESET))[0] < 300
+        assert await connect.shows("/connectors/orders/status") == before
+
+    async def test_what_is_used_still_comes_back(self, connect: Service) -> None:
+        """As soon as its tasks have noted it again."""
+        await connect.ask("PUT", RESET)
+        assert await topics_of(connect) == set()
+        await connect.given(used("orders", "t", 1))
+        assert await topics_of(connect) == {"t"}
+
+
+class TestLifeOfAConnector:
+    """Restarting, reconfiguring or deleting a connector."""
+
+    async def test_a_restart_changes_nothing(self, connect: Service) -> None:
+        """With a record of its own or without."""
+        for query in ("", "?includeTasks=true"):
+            assert (await connect.told("POST", f"/connectors/orders/restart{query}"))[0] < 300
+            assert await topics_of(connect) == {"t", "u"}
+
+    async def test_another_config_changes_nothing(self, connect: Service) -> None:
+        """Whatever it says."""
+        config = {**SOURCE_CONFIG, "tasks.max": "1"}
+        assert (await connect.told("PUT", "/connectors/orders/config", config))[0] == 200
+        assert await topics_of(connect) == {"t", "u"}
+
+    async def test_a_sink_keeps_the_topics_of_its_old_config(self, connect: Service) -> None:
+        """Also those that it will never read again."""
+        config = {**SINK_CONFIG, "topics": "other"}
+        assert (await connect.told("PUT", "/connectors/sales/config", config))[0] == 200
+        await connect.given(used("sales", "other"))
+        assert await topics_of(connect, "sales") == {"t", "other"}
+
+    async def test_until_they_are_reset(self, connect: Service) -> None:
+        """It takes a request of its own to be rid of them."""
+        config = {**SINK_CONFIG, "topics": "other"}
+        await connect.ask("PUT", "/connectors/sales/config", config)
+        await connect.ask("PUT", "/connectors/sales/topics/reset")
+        await connect.given(used("sales", "other"))
+        assert await topics_of(connect, "sales") == {"other"}
+
+    async def test_a_half_made_reset_is_finished_by_another(self, connect: Service) -> None:
+        """Some tombstones are there: the next request writes those that are missing."""
+        await connect.given(used("orders", "t", None))
+        before = len(await connect.holds(STATUS))
+        await connect.ask("PUT", RESET)
+        written = (await connect.holds(STATUS))[before:]
+        assert written == [("status-topic-u:connector-orders", None)]
+        assert await topics_of(connect) == set()
+
+
+class TestExtensions:
+    """Extensions to Connect REST API."""
+
+    async def test_get_shows_the_set(self, connect: Service) -> None:
+        """What was used since the connector is there, or since the last reset, under its name."""
+        got = await connect.shows(TOPICS)
+        assert list(got) == ["orders"]
+        assert list(got["orders"]) == ["topics"]
+        assert set(got["orders"]["topics"]) == {"t", "u"}
+
+    async def test_put_resets_it(self, connect: Service) -> None:
+        """From then on only what is used later is shown."""
+        await connect.ask("PUT", RESET)
+        assert await connect.shows(TOPICS) == {"orders": {"topics": []}}
+        assert (await connect.told("POST", RESET))[0] == 405
+
+    @pytest.mark.parametrize(
+        ("release", "status"), [(KIP, 200), ("2.5", 202), ("3.9", 202), ("4.3", 202)]
+    )
+    async def test_done_without_a_word(self, release: str, status: int) -> None:
+        """200 says the KIP; every release says that it has been accepted."""
+        async with serving(await running(), release) as service:
+            assert await service.told("PUT", RESET) == (status, "")
+
+    async def test_whether_it_runs_makes_no_difference(self, connect: Service) -> None:
+        """Nor whether it ever did: failed, paused, or without a word about it."""
+        for state in ("FAILED", "PAUSED", None):
+            await connect.given(reported("orders", state), used("orders", "t"))
+            assert (await connect.told("PUT", RESET))[0] < 300
+            assert await topics_of(connect) == set()
+
+    async def test_a_deleted_one_can_be_reset(self, connect: Service) -> None:
+        """Again and again, and also one that never was."""
+        await connect.ask("DELETE", "/connectors/orders")
+        for target in (RESET, RESET, "/connectors/nobody/topics/reset"):
+            assert (await connect.told("PUT", target))[0] < 300
+        assert await topics_of(connect) == set()
+
+    @pytest.mark.parametrize(("release", "end"), [(KIP, ""), ("2.5", "."), ("4.3", ".")])
+    async def test_403_where_it_is_not_allowed(self, release: str, end: str) -> None:
+        """The KIP's sentence has no full stop, that of the releases has one."""
+        async with serving(await running(), release, worker=FORBIDDEN) as service:
+            answer = await service.ask("PUT", RESET)
+            message = f"Topic tracking reset is disabled{end}"
+            assert answer.body == {"error_code": 403, "message": message}
+            assert answer.status == 403
+            assert await topics_of(service) == {"t", "u"}
+
+    @pytest.mark.parametrize(("method", "target"), [("GET", TOPICS), ("PUT", RESET)])
+    async def test_older_releases_have_neither(self, method: str, target: str) -> None:
+        """Both paths are new."""
+        async with serving(await running(), "2.4") as old:
+            assert await old.told(method, target) == (404, "HTTP 404 Not Found")
+
+
+class TestConfiguration:
+    """Configuration."""
+
+    def test_both_are_allowed_unless_somebody_says_no(self) -> None:
+        """Two booleans of a worker's file, true where it says nothing."""
+        worker = Configuration().make(WorkerSettings, deciding)
+        assert worker.topic_tracking_enable is True
+        assert worker.topic_tracking_allow_reset is True
+
+    @pytest.mark.parametrize("key", ["topic.tracking.enable", "topic.tracking.allow.reset"])
+    @pytest.mark.parametrize("value", ["true", "false"])
+    def test_each_has_its_key(self, key: str, value: str) -> None:
+        """And each can be told on its own."""
+        told = Configuration(told_by_flags([("--override", key, value)]))
+        worker = told.make(WorkerSettings, deciding)
+        others = {"topic.tracking.enable", "topic.tracking.allow.reset"} - {key}
+        assert getattr(worker, key.replace(".", "_")) is (value == "true")
+        assert all(getattr(worker, other.replace(".", "_")) for other in others)
+
+    @pytest.mark.parametrize("release", [KIP, "3.9"])
+    @pytest.mark.parametrize(("method", "target"), [("GET", TOPICS), ("PUT", RESET)])
+    async def test_without_tracking_there_is_nothing_to_ask(
+        self, release: str, method: str, target: str
+    ) -> None:
+        """The first of the two switches all of it off."""
+        off = Worker(topic_tracking_enable=False)
+        async with serving(await running(), release, worker=off) as service:
+            before = await service.everything()
+            assert await service.told(method, target) == (403, "Topic tracking is disabled.")
+            assert await service.everything() == before
+
+    @pytest.mark.parametrize("release", [KIP, "3.9"])
+    async def test_without_resets_topics_are_shown_all_the_same(self, release: str) -> None:
+        """The second forbids the reset and nothing else."""
+        async with serving(await running(), release, worker=FORBIDDEN) as service:
+            await service.given(used("orders", "v"))
+            assert await topics_of(service) == {"t", "u", "v"}
+
+
+class TestCompatibility:
+    """Compatibility, Deprecation, and Migration Plan."""
+
+    async def test_a_downgraded_worker_warns_of_each_record(self) -> None:
+        """2.4 names what it does not understand, and loses nothing else by it."""
+        found = await entries(await running(), [STATUS])
+        old = Fold(Profile.of("2.4"))
+        reasons = [old.apply(entry).reason for entry in found]
+        topics = [(entry.key or b"").startswith(b"status-topic-") for entry in found]
+        assert [bool(reason) for reason in reasons] == topics
+        assert set(old.snapshot().status.connectors) == {"orders", "sales"}
+
+    async def test_workers_are_upgraded_in_any_order(self) -> None:
+        """Old and new read one log, and each knows all that it can know."""
+        log = await running()
+        for release in (KIP, "2.4", "3.9", "2.5", "2.3"):
+            fold = Fold(Profile.of(release))
+            fold.apply_all(await entries(log, [STATUS]))
+            status = fold.snapshot().status
+            assert set(status.tasks["orders"]) == {0, 1}
+            known = Profile.of(release).status_topics
+            assert set(status.active_topics.get("orders", ())) == ({"t", "u"} if known else set())
