@@ -12,7 +12,7 @@ from controlplane.cli.plan.foreseen import Foreseen
 from controlplane.cli.printing import TOMBSTONE, count, json_line, print_json, safe, say, short
 from controlplane.cli.tables import table
 from controlplane.core.decide.ahead import place_of
-from controlplane.core.diff import Change
+from controlplane.core.diff import Aspect, Change
 from controlplane.core.plan import (
     AlterGroup,
     AnyAction,
@@ -100,8 +100,10 @@ def _decoded(raw: bytes) -> str:
 
 def _then(step: Step, state: ClusterState) -> Iterator[str]:
     """What comes before the next step may begin."""
-    if step.barrier:
-        yield f"read {' and '.join(map(state.topics.short, step.barrier))} back"
+    if step.barrier and {*step.barrier} == {draft.topic for draft in step.records}:
+        yield "read back"
+    elif step.barrier:
+        yield f"read {' and '.join(map(state.topics.short, step.barrier))}"
     if step.best_effort:
         yield "go on even if it fails"
 
@@ -124,7 +126,8 @@ def _words(action: AnyAction) -> str:
 
 
 def _effects(found: Foreseen) -> Iterator[str]:
-    changes = found.effects()
+    # Configs of tasks are long, and stand in the table if they are written.
+    changes = [one for one in found.effects() if one.aspect is not Aspect.TASK_CONFIG]
     for one in changes[:EFFECTS_SHOWN]:
         what = " ".join(filter(None, (one.aspect.value, fact.item(one.aspect, one.item))))
         became = fact.change(one.aspect, one.item, one.before, one.after)

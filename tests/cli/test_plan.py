@@ -1,0 +1,311 @@
+"""`controlplane plan`: what a request, or an undo, would write at some point of a log."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from controlplane.__main__ import main
+from controlplane.core.entry import Entry
+from controlplane.logs.dumps import read_dump
+from tests.cli.calling import Said, call, embedded, refusal
+from tests.core.logs import config, connector, tasks
+from tests.recorded import HISTORIES, recorded
+
+LOG = HISTORIES / "life-3.9.log.jsonl"
+EXACTLY_ONCE = HISTORIES / "exactly-once-3.9.log.jsonl"
+PLUGINS = ("--plugins", HISTORIES / "catalogue.json")
+
+
+def plan(*arguments: object, log: Path = LOG, columns: int = 120) -> Said:
+    """Plan something on a recorded log; the log's path is shown as LOG."""
+    said = call("plan", log, *arguments, *PLUGINS, columns=columns)
+    return said._replace(out=said.out.replace(str(log), "LOG"))
+
+
+def planned(*arguments: object, log: Path = LOG) -> Any:
+    """The same as JSON; there must be a plan."""
+    said = plan("-o", "json", *arguments, log=log)
+    assert said.code == 0, said
+    return said.json
+
+
+def records(document: Any) -> list[tuple[str, str, str | None]]:
+    """Topic, key and value of every record of a plan, in order."""
+    return [
+        (record["topic"], record["key"], record["value"])
+        for step in document["steps"]
+        for record in step["records"]
+    ]
+
+
+STOP = """\
+a worker of 3.9.2 would write to LOG: 2 records, in 2 steps
+STEP   TOPIC   PARTITION  KEY                 VALUE                                    THEN
+────────────────────────────────────────────────────────────────────────────────────────────────
+tasks  config  0          commit-pages        {"tasks":0}                              read back
+state  config  0          target-state-pages  {"state":"PAUSED","state.v2":"STOPPED"}  read back
+commit point: state
+answer: 204
+pages: target state: STARTED → STOPPED
+pages: tasks: 1 → 0
+"""
+
+
+def test_a_plan_for_people() -> None:
+    """The steps with their records, what comes between them, what comes of it."""
+    said = plan("--profile", "3.9", "--as-of", "config@55", "put", "/connectors/pages/stop")
+    assert (said.code, said.out, said.err) == (0, STOP, "")
+
+
+@pytest.mark.parametrize("number", [3, 16, 30, 45, 54, 74, 82, 84, 102])
+def test_a_plan_is_what_the_cluster_wrote(number: int) -> None:
+    """At the moment of a recorded request, the very records that it caused; then its answer."""
+    one = next(one for one in recorded() if (one.history, one.step.n) == ("life-3.9", number))
+    body = [] if one.body is None else [one.body.decode()]
+    moment = json.dumps(one.step.before)
+    found = planned(
+        "--profile", one.step.release, "--as-of", moment, one.step.method, one.step.path, *body
+    )
+    written = [entry for entry in one.written() if entry.topic == "connect-configs"]
+    assert records(found) == [
+        ("connect-configs", (entry.key or b"").decode(), entry.value and entry.value.decode())
+        for entry in written[: len(records(found))]
+    ]
+    assert found["answer"]["status"] == one.step.status
+    assert found["answer"]["body"] == one.step.answer
+
+
+def test_ours_is_one_step() -> None:
+    """Under our own profile what belongs together is one transaction."""
+    steps = planned("DELETE", "/connectors/pages")["steps"]
+    assert [(step["name"], len(step["records"])) for step in steps] == [("config", 2)]
+
+
+def test_a_release_without_the_endpoint() -> None:
+    """Exit code 1, the answer, and why."""
+    said = plan("--profile", "3.4", "PUT", "/connectors/pages/stop")
+    assert (said.code, said.err) == (1, "")
+    assert said.out == (
+        "a worker of 3.4.1 would write nothing to LOG: 404 HTTP 404 Not Found\n"
+        "3.4.1 has no such endpoint, or not for this method\n"
+    )
+
+
+def test_refused() -> None:
+    """What a worker would answer; as JSON, too."""
+    body = '{"name":"pages","config":{"connector.class":"lab.PagesSourceConnector","topics":"t"}}'
+    said = plan("--profile", "3.9", "POST", "/connectors", body)
+    assert (said.code, said.err) == (1, "")
+    assert said.out.endswith(": 409 Connector pages already exists\n")
+    said = plan("--profile", "3.9", "-o", "json", "POST", "/connectors", body)
+    assert said.code == 1
+    assert said.json["refused"] == {"status": 409, "message": "Connector pages already exists"}
+
+
+def test_a_body_that_cannot_be_read() -> None:
+    """What a release says of it is one line here."""
+    said = plan("--profile", "3.9", "PUT", "/connectors/pages/config", "{bad")
+    assert said.code == 1
+    assert ": 500 Unexpected character ('b' (code 98)): was expecting double-quote" in said.out
+    assert len(said.out.splitlines()) == 1
+
+
+def test_a_body_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
+    """`@FILE` and `-`, as curl has them."""
+    file = tmp_path / "body.json"
+    file.write_text('{"rows":"10"}', encoding="utf-8")
+    asked = ("--profile", "3.9", "PATCH", "/connectors/pages/config")
+    inline = records(planned(*asked, '{"rows":"10"}'))
+    assert '"rows":"10"' in (inline[0][2] or "")
+    assert records(planned(*asked, f"@{file}")) == inline
+    words = ["plan", str(LOG), "-o", "json", *map(str, PLUGINS), *asked, "-"]
+    read = CliRunner().invoke(main, words, input=file.read_bytes())
+    assert records(json.loads(read.stdout)) == inline
+
+
+def test_secrets_are_hidden_from_people() -> None:
+    """A table shows none, in no part of it; JSON is for machines and has the bytes."""
+    body = '{"connector.class":"lab.PagesSourceConnector","topics":"t","password":"s3cret"}'
+    said = plan("PUT", "/connectors/new/config", body)
+    assert "s3cret" not in said.out
+    assert said.out.count("[hidden]") == 3  # the record, the answer, the effect
+    document = planned("PUT", "/connectors/new/config", body)
+    assert '"password":"s3cret"' in records(document)[0][2]  # type: ignore[operator]
+
+
+def test_nothing_is_written(tmp_path: Path) -> None:
+    """Not a byte of the log changes."""
+    log = embedded(tmp_path / "log.db", read_dump(LOG).entries)
+    before = hashlib.sha256(log.read_bytes()).digest()
+    assert planned("PUT", "/connectors/pages/stop", log=log)["steps"]
+    assert hashlib.sha256(log.read_bytes()).digest() == before
+
+
+# --- what is done outside of the log, and what is assumed of it ---------------------------------
+
+ARCHIVE = [
+    connector("archive", **{"connector.class": "FileStreamSink", "topics": "t", "file": "f"}),
+    *tasks("archive", 0),
+    ("target-state-archive", '{"state":"PAUSED","state.v2":"STOPPED"}'),
+]
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """A log with one stopped sink connector."""
+    return embedded(tmp_path / "archive.db", _with_topics(config(*ARCHIVE)))
+
+
+def _with_topics(entries: list[Entry]) -> list[Entry]:
+    others = [Entry(f"connect-{name}", 0, 0, 0, b"x", None) for name in ("offsets", "status")]
+    return [*entries, *others]
+
+
+def test_offsets_of_a_sink(archive: Path) -> None:
+    """They lie in a consumer group: that is told in words."""
+    body = json.dumps(
+        {
+            "offsets": [
+                {
+                    "partition": {"kafka_topic": "t", "kafka_partition": 0},
+                    "offset": {"kafka_offset": 5},
+                },
+                {"partition": {"kafka_topic": "t", "kafka_partition": 1}},
+            ]
+        }
+    )
+    said = plan("PATCH", "/connectors/archive/offsets", body, log=archive)
+    assert said.code == 0
+    assert "1 action outside of the log, in 1 step" in said.out
+    assert "in consumer group connect-archive: set t-0 to 5; remove t-1" in said.out
+
+
+def test_a_group_is_assumed_to_be_empty(archive: Path) -> None:
+    """Unless somebody says what it has committed."""
+    reset = ("DELETE", "/connectors/archive/offsets")
+    found = planned(*reset, log=archive)
+    nothing = "consumer group connect-archive has committed nothing; say otherwise with --group"
+    assert nothing in found["assumed"]
+    assert found["steps"][0]["action"]["action"] == "delete-group"
+    told = planned("--group", "t:0=5, t:1=7", *reset, log=archive)
+    assert "consumer group connect-archive has committed what --group says" in told["assumed"]
+
+
+def test_what_a_hook_says_is_told() -> None:
+    """No connector's code runs here: the catalogue knows what it would answer."""
+    body = '{"offsets":[{"partition":{"page":0},"offset":{"row":1}}]}'
+    at = ("--profile", "3.9", "--as-of", "config@57")
+    said = plan(*at, "PATCH", "/connectors/pages/offsets", body)
+    assert said.code == 0
+    assert "assumed: alterOffsets of lab.PagesSourceConnector returns true" in said.out
+    assert 'answer: 200 {"message": "The offsets for this connector have been altered' in said.out
+
+
+def test_fencing_is_told_in_words() -> None:
+    """With exactly-once support, and what a worker's file says."""
+    at = ("--exactly-once", "--profile", "3.9", "--signed")
+    asked = (*at, "--as-of", "config@24", "PUT", "/connectors/pages/fence")
+    said = plan(*asked, log=EXACTLY_ONCE, columns=160)
+    assert said.code == 0
+    assert "fence the producers connect-cluster-pages-0, connect-cluster-pages-1" in said.out
+    assert "a worker of 3.9.2 with exactly-once support would write to" in said.out
+
+
+def test_a_workers_file_counts(tmp_path: Path) -> None:
+    """Its settings decide, too."""
+    file = tmp_path / "worker.properties"
+    file.write_text("topic.tracking.allow.reset=false\n", encoding="utf-8")
+    said = plan("--worker", file, "PUT", "/connectors/pages/topics/reset")
+    assert said.code == 1
+    assert ": 403 Topic tracking reset is disabled" in said.out
+
+
+def test_nothing_to_do() -> None:
+    """A plan may be empty."""
+    said = plan("PUT", "/connectors/nobody/topics/reset")
+    assert said.code == 0
+    assert said.out == (
+        "our own worker (kip) would write to LOG: nothing has to be done\nanswer: 200\n"
+    )
+
+
+def test_what_is_taken_back_is_shown() -> None:
+    """A step that a failure would undo has its undoing beside it."""
+    body = {
+        "name": "new",
+        "config": {"connector.class": "lab.PagesSourceConnector", "topics": "t"},
+        "initial_offsets": [{"partition": {"page": 0}, "offset": {"row": 1}}],
+    }
+    said = plan("POST", "/connectors", json.dumps(body))
+    assert said.code == 0
+    (line,) = (line for line in said.out.splitlines() if line.startswith("(undo-write)"))
+    assert line.split()[-5:] == ["if", "a", "later", "step", "fails"]
+    document = planned("POST", "/connectors", json.dumps(body))
+    assert document["steps"][0]["undo"]["records"][0]["value"] is None
+
+
+# --- undo ---------------------------------------------------------------------------------------
+
+
+def test_undo() -> None:
+    """The records that put a connector back as it was, and what comes of them."""
+    said = plan("--profile", "3.9", "--as-of", "config@60", "--undo", "pages", "--to", "config@20")
+    assert (said.code, said.err) == (0, "")
+    names = [line.split()[0] for line in said.out.splitlines() if line.startswith(("put", "res"))]
+    assert names == ["put-config", "resume-state"]
+    assert "commit point: resume-state" in said.out
+    assert "pages: target state: STOPPED → STARTED" in said.out
+    assert "answer" not in said.out
+
+
+def test_undo_with_offsets_needs_a_stopped_connector() -> None:
+    """It is refused with what to do; the connector is STOPPED a little later."""
+    undo = ("--profile", "3.9", "--undo", "pages", "--to", "config@9", "--offsets")
+    said = plan("--as-of", "config@30", *undo)
+    assert said.code == 1
+    assert "can be put back only while it is STOPPED" in said.out
+    found = planned("--as-of", "config@57", *undo)
+    topics = [topic for topic, _, _ in records(found)]
+    assert topics[0] == "connect-configs"
+    assert "connect-offsets" in topics
+    assert records(found)[-1][1] == "target-state-pages"
+
+
+def test_undo_of_what_was_not_there() -> None:
+    """A connector that was not there then is deleted; one that never was is a slip."""
+    found = planned("--undo", "pages", "--to", "config@0", "--as-of", "config@20")
+    assert [record[2] for record in records(found)] == [None, None]
+    said = plan("--undo", "nobody", "--to", "config@20")
+    assert refusal(said) == "no connector 'nobody' is there, neither now nor at config@20"
+
+
+# --- bad input ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "a request is missing: METHOD PATH"),
+        (("PUT",), "a request is missing: METHOD PATH"),
+        (("PUT", "connectors"), "'connectors' is no path"),
+        (("GET", "/connectors"), "GET writes nothing"),
+        (("--undo", "a"), "--undo needs --to"),
+        (("--to", "config@1", "PUT", "/"), "--undo needs --to"),
+        (("--undo", "a", "--to", "config@1", "PUT", "/"), "either a request or --undo"),
+        (("--offsets", "PUT", "/connectors/a/stop"), "--offsets is for --undo"),
+        (("--group", "t=5", "PUT", "/connectors/a/stop"), "'t=5' is not of the form"),
+        (("PUT", "/connectors/a/config", "@/no/such/file"), "/no/such/file cannot be read"),
+        (("--profile", "9.x", "PUT", "/connectors/a/stop"), "unknown release"),
+        (("--as-of", "config@9999", "PUT", "/connectors/a/stop"), "config@9999"),
+        (("--undo", "pages", "--to", "config@9999"), "config@9999"),
+    ],
+)
+def test_bad_input(arguments: tuple[str, ...], sentence: str) -> None:
+    """Exit code 2, and what to do."""
+    said = plan(*arguments)
+    assert (said.code, said.out) == (2, "")
+    assert sentence in said.err
