@@ -1,6 +1,7 @@
 """Laws of frozen folds: what was frozen, and then the rest, is the whole."""
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,8 +15,10 @@ from controlplane.core.evolve.bulk import load
 from controlplane.core.evolve.flat import flat, unflat
 from controlplane.core.evolve.freezing import Damaged, Thawing, freeze, kind_of
 from controlplane.core.order import in_order, placed
-from controlplane.core.profiles import Profile
+from controlplane.core.profiles import PROFILES, Profile
 from controlplane.core.state import ClusterState, Topics
+from controlplane.logs.dumps import read_dump
+from tests.core.logs import Pair, offsets
 from tests.laws.entries import TOPICS, logs, profiles
 
 
@@ -40,7 +43,13 @@ def plain(state: ClusterState) -> Any:
     return told | {"ends": ends}
 
 
-@given(logs(), profiles, st.booleans(), st.booleans(), st.data())
+few = st.lists(st.sampled_from(TOPICS), min_size=1, max_size=2, unique=True)
+"""Topics that make up a log: in a log of few topics, records meet more often."""
+
+few_topics = few.flatmap(lambda among: logs(among=among))
+
+
+@given(few_topics, profiles, st.booleans(), st.booleans(), st.data())
 def test_frozen_and_then_the_rest(
     log: list[Entry], profile: Profile, exactly_once: bool, trace: bool, data: st.DataObject
 ) -> None:
@@ -57,11 +66,7 @@ def test_frozen_and_then_the_rest(
     assert resumed.unreadable_count == whole.unreadable_count
 
 
-few = st.lists(st.sampled_from(TOPICS), min_size=1, max_size=2, unique=True)
-"""Topics that make up a log: in a log of few topics, records meet more often."""
-
-
-@given(few.flatmap(lambda among: logs(among=among)), profiles, st.booleans(), st.data())
+@given(few_topics, profiles, st.booleans(), st.data())
 def test_frozen_and_then_the_rest_in_bulk(
     log: list[Entry], profile: Profile, exactly_once: bool, data: st.DataObject
 ) -> None:
@@ -78,6 +83,45 @@ def test_frozen_and_then_the_rest_in_bulk(
         topic: part for topic, part in slow.offsets.items() if part.values or part.hidden
     }
     assert plain(fast)["ends"] == plain(slow)["ends"]
+
+
+@pytest.mark.parametrize("release", ["kip", "3.9", "2.8"])
+def test_recorded_clusters_come_back(histories: Path, release: str) -> None:
+    """Everything that real workers write, half way and at the end."""
+    for path in sorted(histories.glob("*.log.jsonl")):
+        log = in_order(read_dump(path).entries)
+        begun = Fold(Profile.of(release))
+        for half in (log[: len(log) // 2], log[len(log) // 2 :]):
+            begun.apply_all(half)
+            assert plain(thawed(begun).snapshot()) == plain(begun.snapshot())
+
+
+ONE, ANOTHER = b'["a",{"p":1}]', b'["a",{"p":1 }]'
+"""Two spellings of one key."""
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.release)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([(ONE, None)], [(ONE, b"{}")]),
+        ([(ONE, None)], [(ANOTHER, b"{}")]),
+        ([(ONE, b"{}")], [(ONE, None)]),
+        ([(ONE, b"{}")], [(ANOTHER, None)]),
+        ([(ONE, b"{}"), (ANOTHER, b"{}")], [(ONE, None), (ANOTHER, b"{}")]),
+        ([(ONE, None), (ANOTHER, b"{}")], [(ANOTHER, None), (ONE, b"{}")]),
+    ],
+)
+def test_offsets_above_those_that_are_known(
+    profile: Profile, before: list[Pair], after: list[Pair]
+) -> None:
+    """What was removed comes back, what was there is removed, under one spelling or another."""
+    log = offsets(*before, *after)
+    begun = Fold(profile)
+    begun.apply_all(log[: len(before)])
+    resumed = thawed(begun)
+    load(resumed, [batch_of([entry]) for entry in log[len(before) :]])
+    assert resumed.snapshot().offsets == fold(log, profile).offsets
 
 
 json_values = st.recursive(
