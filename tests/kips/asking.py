@@ -149,9 +149,9 @@ async def serving(
         yield Service(plane, log, asked, outside)
 
 
-async def log_of(*records: Record) -> MemoryLog:
+async def log_of(*records: Record, log: MemoryLog | None = None) -> MemoryLog:
     """A log with Connect's topics, each of one partition, and these records."""
-    log = MemoryLog()
+    log = log or MemoryLog()
     topics = {one.topic for one in records}
     for topic in (CONFIG, OFFSETS, STATUS, COMMANDS, *topics):
         await log.create_topic(topic, 1)

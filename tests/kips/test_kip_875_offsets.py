@@ -1,0 +1,420 @@
+"""KIP-875, first-class offsets: the endpoints, sentence by sentence.
+
+What is shown of sinks lies in Kafka's consumer groups; that, and what only running tasks show, is
+listed in `later`.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from controlplane.controller import Limits, NotWritten
+from controlplane.core import views
+from controlplane.core.entry import Position
+from controlplane.core.plan import DeleteGroup, FenceProducers
+from controlplane.core.profiles import KIP
+from controlplane.core.records import Target
+from controlplane.logs.log import LogUnavailable, Record
+from controlplane.logs.memory import MemoryLog
+from tests.controller.scene import CONFIG, OFFSETS, raw
+from tests.kips.asking import (
+    ORDERS,
+    SOURCE_CONFIG,
+    Beyond,
+    Service,
+    came_to,
+    configured,
+    log_of,
+    published,
+    reported,
+    running,
+    serving,
+    wanted,
+)
+from tests.scenario.playing import printed
+
+AT, STOP = "/connectors/orders/offsets", "/connectors/orders/stop"
+ALL = [
+    {"partition": {"table": "a"}, "offset": {"pos": 41}},
+    {"partition": {"table": "b"}, "offset": {"pos": 7}},
+]
+TABLES = [f'["orders",{{"table":"{table}"}}]' for table in "ab"]
+NOT_STOPPED = (
+    "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
+    "done for the specified connector by issuing a 'PUT' request to the '/connectors/orders/stop' "
+    "endpoint"
+)
+
+
+@pytest.fixture(params=[KIP, "3.9"])
+async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Service]:
+    """The small cluster, ours and a release's."""
+    async with serving(await running(), request.param) as service:
+        yield service
+
+
+@pytest.fixture
+async def ours() -> AsyncIterator[Service]:
+    """The small cluster as the KIP has it, with both connectors stopped."""
+    async with serving(await running()) as service:
+        for name in ("orders", "sales"):
+            assert (await service.told("PUT", f"/connectors/{name}/stop"))[0] == 204
+        yield service
+
+
+OWN = {**SOURCE_CONFIG, "offsets.storage.topic": "own"}
+
+
+TWO_TOPICS = (
+    configured("orders", OWN),
+    *published("orders"),
+    wanted("orders", state="PAUSED", v2="STOPPED"),
+    came_to("orders", {"table": "a"}, {"pos": 1}),
+    came_to("orders", {"table": "b"}, {"pos": 2}),
+    came_to("orders", {"table": "a"}, {"pos": 3}, "own"),
+)
+"""`orders`, stopped, with a topic of its own for its offsets; that of b lies in the other only."""
+
+
+class Breaking(MemoryLog):
+    """A log of which one topic cannot be written, for as long as it is `away`."""
+
+    away = ""
+
+    async def append(
+        self, records: Sequence[Record], epoch: int | None = None
+    ) -> Sequence[Position]:
+        """Append, or not."""
+        if any(record.topic == self.away for record in records):
+            raise LogUnavailable(f"{self.away} is away")
+        return await super().append(records, epoch)
+
+
+IMPATIENT = Limits(write_patience_ms=1, retry_first_ms=1, retry_last_ms=1)
+
+
+class TestEndpoints:
+    """Endpoints."""
+
+    async def test_get_shows_the_offsets_of_what_is_there(self, connect: Service) -> None:
+        """Of a connector that exists; of no other."""
+        assert (await connect.told("GET", AT))[0] == 200
+        assert (await connect.told("GET", "/connectors/nobody/offsets"))[0] == 404
+
+    async def test_delete_wants_it_stopped(self, connect: Service) -> None:
+        """It has to exist and to be stopped: then its offsets go."""
+        assert (await connect.told("DELETE", "/connectors/nobody/offsets"))[0] == 404
+        assert (await connect.told("DELETE", AT))[0] == 400
+        await connect.ask("PUT", STOP)
+        assert (await connect.told("DELETE", AT))[0] < 300
+        assert views.source_offsets(connect.state, "orders") == []
+
+    async def test_stop_does_not_delete(self, connect: Service) -> None:
+        """What exists can be stopped, and exists as before."""
+        before = await connect.shows("/connectors/orders/config")
+        assert (await connect.told("PUT", STOP))[0] == 204
+        assert await connect.shows("/connectors/orders/config") == before
+        told = (404, "Unknown connector nobody")
+        assert await connect.told("PUT", "/connectors/nobody/stop") == told
+
+    @pytest.mark.parametrize(
+        ("method", "target", "first", "without"),
+        [
+            ("GET", AT, "3.5", (404, "HTTP 404 Not Found")),
+            ("PUT", STOP, "3.5", (404, "HTTP 404 Not Found")),
+            ("DELETE", AT, "3.6", (405, "HTTP 405 Method Not Allowed")),
+        ],
+    )
+    async def test_they_came_with_releases(
+        self, method: str, target: str, first: str, without: tuple[int, str]
+    ) -> None:
+        """The KIP was released in two halves: 3.5 could not change what it showed."""
+        before = "3.5" if first == "3.6" else "3.4"
+        async with serving(await running(), before) as old:
+            assert await old.told(method, target) == without
+        async with serving(await running(), first) as new:
+            assert (await new.told(method, target))[0] not in {404, 405}
+
+
+class TestResponseFormat:
+    """Response format."""
+
+    @pytest.mark.parametrize(
+        ("release", "offsets"), [(KIP, {"source": ALL}), ("3.5", ALL), ("4.3", ALL)]
+    )
+    async def test_of_a_source(self, release: str, offsets: Any) -> None:
+        """Under the word source, says the KIP; releases leave it away."""
+        async with serving(await running(), release) as service:
+            assert await service.shows(AT) == {"offsets": offsets}
+
+    async def test_partitions_and_offsets_are_the_connectors_own(self, ours: Service) -> None:
+        """Whatever fields it has given them, in whatever order."""
+        partition = {"db": "x", "shard": 3, "live": True, "none": None, "note": "ü\n"}
+        offset = {"lsn": 2**62, "at": 1.5, "done": False}
+        await ours.given(came_to("orders", partition, offset))
+        shown = await ours.shows(AT)
+        assert shown["offsets"]["source"][-1] == {"partition": partition, "offset": offset}
+
+    @pytest.mark.parametrize("release", [KIP, "3.9"])
+    async def test_no_offsets_are_an_empty_list(self, release: str) -> None:
+        """A connector that has committed nothing has an answer of the same form."""
+        async with serving(await log_of(*ORDERS[:4]), release) as service:
+            empty = {"source": []} if release == KIP else []
+            assert await service.shows(AT) == {"offsets": empty}
+
+    async def test_what_is_shown_can_be_sent(self, ours: Service) -> None:
+        """The form of the answer is one in which we take offsets, for sources and for sinks."""
+        shown = await ours.shows(AT)
+        assert (await ours.told("PATCH", AT, shown))[0] == 200
+        sink = {"partition": {"topic": "t", "partition": 0}, "offset": {"offset": 5}}
+        body = {"offsets": {"sink": [sink]}}
+        assert (await ours.told("PATCH", "/connectors/sales/offsets", body))[0] == 200
+        assert await ours.beyond.group_offsets("connect-sales") == (("t", 0, 5),)
+
+
+class TestGet:
+    """Offsets endpoints behavior, of GET."""
+
+    async def test_a_connector_that_runs_is_looked_at(self, connect: Service) -> None:
+        """While it goes on: each commit of its tasks is seen by whoever asks behind it."""
+        assert views.target(connect.state, "orders") is Target.STARTED
+        await connect.given(came_to("orders", {"table": "a"}, {"pos": 42}))
+        assert str((await connect.shows(AT))["offsets"]).count("'pos': 42") == 1
+
+    async def test_its_config_tells_its_kind(self, ours: Service) -> None:
+        """Nobody has to say whether it is a source or a sink."""
+        assert list((await ours.shows(AT))["offsets"]) == ["source"]
+        status, message = await ours.told("GET", "/connectors/sales/offsets")
+        assert (status, "sink connector sales" in message) == (500, True)
+
+    async def test_404(self, connect: Service) -> None:
+        """Offsets that a connector has left behind are not shown: the connector is not there."""
+        await connect.ask("DELETE", "/connectors/orders")
+        assert await connect.told("GET", AT) == (404, "Connector orders not found")
+
+
+class TestDelete:
+    """Offsets endpoints behavior, of DELETE."""
+
+    async def test_a_stopped_connector_loses_them(self, ours: Service) -> None:
+        """All of its own, and nobody else's."""
+        await ours.given(came_to("users", {"table": "a"}, {"pos": 1}))
+        assert await ours.told("DELETE", AT) == (204, "")
+        assert await ours.shows(AT) == {"offsets": {"source": []}}
+        assert views.offset_owners(ours.state) == ["users"]
+
+    async def test_the_config_topic_tells_whether_it_is_there(self, connect: Service) -> None:
+        """Offsets and statuses of a name make no connector of it."""
+        await connect.given(came_to("users", {"table": "a"}, {"pos": 1}))
+        await connect.given(reported("users", "STOPPED"))
+        told = (404, "Connector users not found")
+        assert await connect.told("DELETE", "/connectors/users/offsets") == told
+
+    @pytest.mark.parametrize(
+        "records",
+        [
+            [],
+            [wanted("orders", state="PAUSED", v2="PAUSED")],
+            [wanted("orders", state="STARTED", v2="STARTED")],
+            [wanted("orders", state="PAUSED", v2="STOPPED")],
+        ],
+        ids=["nothing said", "paused", "started", "stopped with tasks"],
+    )
+    @pytest.mark.parametrize("release", [KIP, "3.9"])
+    async def test_400(self, release: str, records: list[Record]) -> None:
+        """In any other state, also half-way into this one, it is refused and nothing is written."""
+        async with serving(await running(*records), release) as service:
+            before = await service.everything()
+            assert await service.told("DELETE", AT) == (400, NOT_STOPPED)
+            assert await service.everything() == before
+
+    @pytest.mark.parametrize("release", ["3.6", "3.9", "4.3"])
+    async def test_releases_answer_with_a_message(self, release: str) -> None:
+        """The KIP has nothing to say and says 204; releases say 200, and how sure they are."""
+        async with serving(await running(), release) as service:
+            await service.ask("PUT", STOP)
+            status, body = await service.told("DELETE", AT)
+        assert (status, list(body)) == (200, ["message"])
+
+    async def test_again_and_again(self, ours: Service) -> None:
+        """With nothing new in between each is a success, and only the first one writes."""
+        assert await ours.told("DELETE", AT) == (204, "")
+        once = await ours.everything()
+        assert [await ours.told("DELETE", AT) for _ in range(3)] == [(204, "")] * 3
+        assert await ours.everything() == once
+
+    async def test_a_tombstone_for_each_partition(self, connect: Service) -> None:
+        """That is how an offset is deleted."""
+        await connect.ask("PUT", STOP)
+        before = await connect.holds(OFFSETS)
+        await connect.ask("DELETE", AT)
+        written = (await connect.holds(OFFSETS))[len(before) :]
+        assert sorted(written) == [(key, None) for key in TABLES]
+
+    async def test_success_is_told_when_it_has_been_read_back(self, ours: Service) -> None:
+        """The barrier behind the tombstones; and behind the answer everybody sees them gone."""
+        plan = await ours.plan("DELETE", AT)
+        assert [(step.name, step.barrier) for step in plan.steps] == [("wipe", (OFFSETS,))]
+        await ours.ask("DELETE", AT)
+        assert views.source_offsets(ours.state, "orders") == []
+
+    async def test_releases_do_not_wait_for_that(self) -> None:
+        """They are content with the broker's word that the records are there."""
+        async with serving(await running(), "3.9") as service:
+            await service.ask("PUT", STOP)
+            plan = await service.plan("DELETE", AT)
+            assert [(step.name, step.barrier) for step in plan.steps] == [("wipe", ())]
+
+    async def test_both_topics_have_to_be_clean(self) -> None:
+        """An offset that is in either of the two is taken away from it."""
+        async with serving(await log_of(*TWO_TOPICS)) as service:
+            assert await service.told("DELETE", AT) == (204, "")
+            left = {topic: one.values for topic, one in service.state.offsets.items()}
+        assert not any(left[OFFSETS].values())
+        assert not any(left["own"].values())
+
+    @pytest.mark.parametrize("away", [OFFSETS, "own"])
+    async def test_or_it_is_no_success(self, away: str) -> None:
+        """If one of them cannot be written, nobody is told that the offsets are gone."""
+        log = Breaking()
+        await log_of(*TWO_TOPICS, log=log)
+        async with serving(log, limits=IMPATIENT) as service:
+            log.away = away
+            with pytest.raises(NotWritten):
+                await service.ask("DELETE", AT)
+            log.away = ""
+            assert await service.told("DELETE", AT) == (204, "")
+
+
+FENCED = raw(CONFIG, "tasks-fencing-orders", '{"task-count":2}')
+"""Two tasks have been fenced, so two may have run since."""
+
+
+class TestDeleteExactlyOnce:
+    """Offsets endpoints behavior, of DELETE with exactly-once support."""
+
+    @pytest.mark.parametrize("release", [KIP, "3.9"])
+    async def test_tasks_that_ran_are_fenced_before(self, release: str) -> None:
+        """Their producers can write no more when the first offset goes."""
+        async with serving(await running(FENCED), release, exactly_once=True) as service:
+            await service.ask("PUT", STOP)
+            plan = await service.plan("DELETE", AT)
+            assert [step.name for step in plan.steps] == ["fence", "count", "wipe"]
+            await service.ask("DELETE", AT)
+            assert isinstance(service.beyond, Beyond)
+            ids = ("connect-cluster-orders-0", "connect-cluster-orders-1")
+            assert service.beyond.done == [FenceProducers("orders", ids)]
+
+    @pytest.mark.parametrize("release", [KIP, "3.9"])
+    async def test_none_where_none_were_counted(self, release: str) -> None:
+        """Without a count in the config topic no task has ever run: there is nobody to fence."""
+        async with serving(await running(), release, exactly_once=True) as service:
+            await service.ask("PUT", STOP)
+            await service.ask("DELETE", AT)
+            assert isinstance(service.beyond, Beyond)
+            assert service.beyond.done == []
+
+    async def test_a_transaction_for_each_topic(self) -> None:
+        """All tombstones of the one topic are one batch, and those of the other another one."""
+        async with serving(await log_of(*TWO_TOPICS), exactly_once=True) as service:
+            plan = await service.plan("DELETE", AT)
+        batches = {step.name: step.records for step in plan.steps if step.name.startswith("wipe")}
+        keys = [
+            (name, draft.topic, (draft.key or b"").decode())
+            for name, batch in batches.items()
+            for draft in batch
+        ]
+        assert keys == [
+            ("wipe-copy", OFFSETS, TABLES[0]),
+            ("wipe-copy", OFFSETS, TABLES[1]),
+            ("wipe", "own", TABLES[0]),
+            ("wipe", "own", TABLES[1]),
+        ]
+
+
+class TestDeleteOfSinks:
+    """Offsets endpoints behavior, of DELETE for sinks."""
+
+    @pytest.mark.parametrize("release", [KIP, "3.9"])
+    async def test_the_group_goes_as_a_whole(self, release: str) -> None:
+        """Not offset by offset: also a group that has committed none is deleted."""
+        async with serving(await running(), release) as service:
+            await service.ask("PUT", "/connectors/sales/stop")
+            assert (await service.told("DELETE", "/connectors/sales/offsets"))[0] < 300
+            assert isinstance(service.beyond, Beyond)
+            assert service.beyond.done == [DeleteGroup("sales", "connect-sales")]
+
+    async def test_no_record_is_written(self, ours: Service) -> None:
+        """Connect's topics have nothing of a sink's offsets."""
+        before = await ours.everything()
+        assert await ours.told("DELETE", "/connectors/sales/offsets") == (204, "")
+        assert await ours.everything() == before
+
+
+class TestForwarding:
+    """Offsets endpoints behavior, of who does it."""
+
+    @pytest.mark.parametrize("release", [KIP, "3.9"])
+    def test_the_leader_does(self, release: str) -> None:
+        """Any other worker passes the request on to it."""
+        reset = f"""\
+cluster w1@{release} w2@{release} leader=w1
+----
+
+given config
+connector-orders  {{"properties":{{"connector.class":"JdbcSource"}}}}
+target-state-orders  {{"state":"PAUSED","state.v2":"STOPPED"}}
+----
+
+DELETE /connectors/orders/offsets via=w2
+----
+"""
+        forwarded, answered = printed(reset)
+        assert forwarded == "forwarded w2 -> w1"
+        assert answered.startswith("204" if release == KIP else "200 ")
+
+
+class TestFutureWork:
+    """Future work."""
+
+    @pytest.mark.parametrize("release", [KIP, "3.6", "4.3"])
+    async def test_overwriting_has_come(self, release: str) -> None:
+        """What was put off is there, in releases and here: single offsets can be set and removed.
+
+        KIP-995 takes it for granted.
+        """
+        change = [
+            {"partition": {"table": "a"}, "offset": {"pos": 100}},
+            {"partition": {"table": "b"}, "offset": None},
+        ]
+        async with serving(await running(), release) as service:
+            await service.ask("PUT", STOP)
+            assert (await service.told("PATCH", AT, {"offsets": change}))[0] == 200
+            shown = (await service.shows(AT))["offsets"]
+        assert shown == ({"source": change[:1]} if release == KIP else change[:1])
+
+    async def test_offsets_outlive_their_connector(self, connect: Service) -> None:
+        """Nothing deletes them along with it: the next one of that name goes on from there."""
+        before = await connect.shows(AT)
+        await connect.ask("DELETE", "/connectors/orders")
+        made = {"name": "orders", "config": SOURCE_CONFIG}
+        assert (await connect.told("POST", "/connectors", made))[0] == 201
+        assert await connect.shows(AT) == before
+
+
+class TestRejectedAlternatives:
+    """Rejected Alternatives."""
+
+    async def test_sinks_are_not_left_out(self, ours: Service) -> None:
+        """One interface is there for both kinds of connectors."""
+        for name in ("orders", "sales"):
+            assert await ours.told("DELETE", f"/connectors/{name}/offsets") == (204, "")
+
+    async def test_the_way_round_for_what_runs(self, connect: Service) -> None:
+        """It is stopped, reset, and set going again; only in the middle can it be reset."""
+        assert (await connect.told("DELETE", AT))[0] == 400
+        await connect.ask("PUT", STOP)
+        assert (await connect.told("DELETE", AT))[0] < 300
+        assert (await connect.told("PUT", "/connectors/orders/resume"))[0] == 202
+        assert (await connect.told("DELETE", AT))[0] == 400
