@@ -10,10 +10,11 @@ import msgspec
 import pytest
 
 from controlplane.core import commands
+from controlplane.core.behaviours import BEHAVIOURS
 from controlplane.core.commands import AnyCommand, Change
 from controlplane.core.plan import Outcome, Reason, Rejected
 from controlplane.core.plugins import Plugins
-from controlplane.core.profiles import BEHAVIOURS, KIP, PROFILES, Profile
+from controlplane.core.profiles import KIP, PROFILES, Profile
 from controlplane.core.records import State, Status, Target
 from controlplane.core.state import ClusterState, ConfigState, StatusState
 from controlplane.rest.errors import Answer, NoSuchMethod, NoSuchPath, RestError, refused
