@@ -15,6 +15,7 @@ from controlplane.core.profiles import Profile
 from controlplane.rest.errors import NoSuchMethod, NoSuchPath, NotAcceptable, UnsupportedMediaType
 from controlplane.rest.paths import parse_target
 from controlplane.rest.reads import Route, find
+from controlplane.rest.writes import methods
 
 METHODS = ("HEAD", "GET", "OPTIONS")
 """What a read endpoint can be asked by."""
@@ -63,7 +64,7 @@ def check(request: Request, profile: Profile) -> None:
         UnsupportedMediaType: it comes with something that is no JSON.
         NotAcceptable: it wants an answer that is no JSON.
     """
-    route = find(parse_target(request.target, profile).segments, profile)
+    route = _route(parse_target(request.target, profile).segments, profile)
     if not _is_spelled_out(request.target, route):
         raise NoSuchPath
     if request.method not in METHODS:
@@ -72,6 +73,16 @@ def check(request: Request, profile: Profile) -> None:
         raise UnsupportedMediaType
     if request.method != "OPTIONS" and not _takes_json(request.headers.get("accept", "")):
         raise NotAcceptable
+
+
+def _route(path: tuple[str, ...], profile: Profile) -> Route:
+    """What reads a path. One by which something can only be changed is a path all the same."""
+    try:
+        return find(path, profile)
+    except NoSuchPath:
+        if methods(path, profile):
+            raise NoSuchMethod from None
+        raise
 
 
 def _is_spelled_out(target: str, route: Route) -> bool:

@@ -116,6 +116,13 @@ async def test_path_before_method(client: httpx.AsyncClient) -> None:
     assert response.json() == NO_PATH
 
 
+async def test_a_path_that_only_changes_something(client: httpx.AsyncClient) -> None:
+    """It is there, but not to be read; where the release has no such command, it is not there."""
+    asked = "/connectors/pages/stop"
+    assert (await client.get(asked)).json() == NO_METHOD
+    assert (await client.get(asked, params={"profile": "3.4"})).json() == NO_PATH
+
+
 async def test_head(client: httpx.AsyncClient) -> None:
     """HEAD tells the length and the type of what GET would bring."""
     head, get = await client.head("/connectors/pages"), await client.get("/connectors/pages")

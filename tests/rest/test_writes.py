@@ -13,7 +13,7 @@ from controlplane.core import commands
 from controlplane.core.behaviours import BEHAVIOURS
 from controlplane.core.commands import AnyCommand, Change
 from controlplane.core.plan import Outcome, Reason, Rejected
-from controlplane.core.plugins import Plugins
+from controlplane.core.plugins import parse_catalogue
 from controlplane.core.profiles import KIP, PROFILES, Profile
 from controlplane.core.records import State, Status, Target
 from controlplane.core.state import ClusterState, ConfigState, StatusState
@@ -203,7 +203,7 @@ def test_internal_requests_are_signed() -> None:
 
 # --- what is answered -----------------------------------------------------------------------
 
-PLUGINS = Plugins({"X": "source"})
+PLUGINS = parse_catalogue(b'[{"class":"X","type":"source"}]')
 
 
 def known(name: str, **status: State) -> ClusterState:
