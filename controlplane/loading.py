@@ -5,6 +5,7 @@ hold offsets is told by the connector configs, so the config topic comes first. 
 snapshots, only what lies behind them is read (`snapshots`).
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 from controlplane.core.entry import Batch
@@ -58,7 +59,8 @@ async def load_topics(log: ReadableLog, fold: Fold, topics: Iterable[str], ends:
     loading = await _gathered(log, fold, begun, stop)
     for topic, found in begun.items():
         fold.adopt(topic, found.part, found.about.ends)
-    contested = loading.finish()
+    # In a thread: it may take long, and nobody else who uses the loop is to wait for it.
+    contested = await asyncio.to_thread(loading.finish)
     if contested:
         batches = [batch async for batch in _read(log, contested, begun, stop)]
         loading.settle(batches, contested)

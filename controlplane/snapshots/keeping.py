@@ -20,9 +20,10 @@ SLICE_BYTES = 4 * 2**20
 class SnapshotSettings(msgspec.Struct, frozen=True, kw_only=True):
     """When snapshots are made, and how many stay."""
 
-    tail_records: int = 50_000
-    """Records of a topic behind its newest snapshot after which there is to be a new one. They are
-    read and folded in less than half a second; fewer would have the state written more often."""
+    tail_records: int = 10_000
+    """Records of a topic behind its newest snapshot after which there is to be a new one. Of the
+    config topic, whose records are the dearest, so many are folded in a third of a second; fewer
+    would have the state written more often."""
 
     lateness_ms: int = 10_000
     """How far behind the latest record of a topic a snapshot ends: by how much the clocks of its
