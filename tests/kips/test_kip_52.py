@@ -402,7 +402,7 @@ class TestCompatibility:
 
 
 class TestWhereKafkaDiffers:
-    """Where the text and the releases part, the releases' profiles go with the releases."""
+    """Public Interfaces – where Kafka went another way."""
 
     @pytest.mark.parametrize("release", ["0.10.0", "2.8", "3.9", "4.3", KIP])
     async def test_the_key_is_called_otherwise(self, release: str) -> None:

@@ -174,7 +174,7 @@ class TestResponseFormat:
 
 
 class TestGet:
-    """Offsets endpoints behavior, of GET."""
+    """Offsets endpoints behavior – GET."""
 
     async def test_a_connector_that_runs_is_looked_at(self, connect: Service) -> None:
         """While it goes on: each commit of its tasks is seen by whoever asks behind it."""
@@ -195,7 +195,7 @@ class TestGet:
 
 
 class TestDelete:
-    """Offsets endpoints behavior, of DELETE."""
+    """Offsets endpoints behavior – DELETE."""
 
     async def test_a_stopped_connector_loses_them(self, ours: Service) -> None:
         """All of its own, and nobody else's."""
@@ -292,7 +292,7 @@ FENCED = raw(CONFIG, "tasks-fencing-orders", '{"task-count":2}')
 
 
 class TestDeleteExactlyOnce:
-    """Offsets endpoints behavior, of DELETE with exactly-once support."""
+    """Offsets endpoints behavior – DELETE with exactly-once support."""
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     async def test_tasks_that_ran_are_fenced_before(self, release: str) -> None:
@@ -334,7 +334,7 @@ class TestDeleteExactlyOnce:
 
 
 class TestDeleteOfSinks:
-    """Offsets endpoints behavior, of DELETE for sinks."""
+    """Offsets endpoints behavior – DELETE for sinks."""
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     async def test_the_group_goes_as_a_whole(self, release: str) -> None:
@@ -353,7 +353,7 @@ class TestDeleteOfSinks:
 
 
 class TestForwarding:
-    """Offsets endpoints behavior, of who does it."""
+    """Offsets endpoints behavior – who carries it out."""
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     def test_the_leader_does(self, release: str) -> None:

@@ -1,0 +1,195 @@
+"""KIP-875, its test plan, as far as it needs no running tasks; the rest of it is in `later`."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from controlplane.core import views
+from controlplane.core.context import Worker
+from controlplane.core.plan import DeleteGroup
+from controlplane.core.profiles import KIP
+from controlplane.core.records import Target
+from controlplane.logs.memory import MemoryLog
+from tests.controller.scene import OFFSETS
+from tests.kips.asking import (
+    SINK_CONFIG,
+    SOURCE_CONFIG,
+    Beyond,
+    Service,
+    came_to,
+    configured,
+    log_of,
+    published,
+    reported,
+    running,
+    serving,
+)
+
+ORDERS, SALES, NOBODY = (f"/connectors/{name}" for name in ("orders", "sales", "nobody"))
+EITHER = pytest.mark.parametrize("base", [ORDERS, SALES])
+
+
+@pytest.fixture(params=[KIP, "3.6", "4.3"])
+async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Service]:
+    """The small cluster, ours, that of the first release to have all of it, and of the newest."""
+    async with serving(await running(), request.param) as service:
+        yield service
+
+
+async def offsets_of(service: Service, base: str = ORDERS) -> list[tuple[str, str]]:
+    """Partitions and offsets that are shown of a source, as text."""
+    shown = (await service.shows(f"{base}/offsets"))["offsets"]
+    listed = shown["source"] if isinstance(shown, dict) else shown
+    return [(str(one["partition"]), str(one["offset"])) for one in listed]
+
+
+class TestOffsets:
+    """Test Plan – Offsets tests."""
+
+    async def test_a_connector_that_is_not_there_shows_none(self, connect: Service) -> None:
+        """Cannot be viewed."""
+        assert await connect.told("GET", f"{NOBODY}/offsets") == (404, "Connector nobody not found")
+
+    async def test_a_source_that_runs_shows_its_offsets(self, connect: Service) -> None:
+        """Can be viewed, as its tasks have committed them; and what they commit next, too."""
+        before = [("{'table': 'a'}", "{'pos': 41}"), ("{'table': 'b'}", "{'pos': 7}")]
+        assert sorted(await offsets_of(connect)) == before
+        await connect.given(came_to("orders", {"table": "b"}, {"pos": 8}))
+        assert sorted(await offsets_of(connect))[1] == ("{'table': 'b'}", "{'pos': 8}")
+
+    async def test_a_connector_that_is_not_there_cannot_be_reset(self, connect: Service) -> None:
+        """Not there."""
+        told = (404, "Connector nobody not found")
+        assert await connect.told("DELETE", f"{NOBODY}/offsets") == told
+
+    @EITHER
+    async def test_a_paused_one_cannot_be_reset(self, connect: Service, base: str) -> None:
+        """Its tasks are there, and might go on from where they were."""
+        await connect.ask("PUT", f"{base}/pause")
+        assert (await connect.told("DELETE", f"{base}/offsets"))[0] == 400
+
+    @EITHER
+    async def test_a_running_one_cannot_be_reset(self, connect: Service, base: str) -> None:
+        """Its tasks would commit over it."""
+        assert (await connect.told("DELETE", f"{base}/offsets"))[0] == 400
+
+    async def test_a_stopped_source_can_be_reset(self, connect: Service) -> None:
+        """Nothing is shown then."""
+        await connect.ask("PUT", f"{ORDERS}/stop")
+        assert (await connect.told("DELETE", f"{ORDERS}/offsets"))[0] in {200, 204}
+        assert await offsets_of(connect) == []
+
+    async def test_a_stopped_sink_can_be_reset(self, connect: Service) -> None:
+        """Its group has no offset any more."""
+        await connect.ask("PUT", f"{SALES}/stop")
+        at = {"kafka_topic": "t", "kafka_partition": 0}
+        change = {"offsets": [{"partition": at, "offset": {"kafka_offset": 9}}]}
+        await connect.ask("PATCH", f"{SALES}/offsets", change)
+        assert await connect.beyond.group_offsets("connect-sales") == (("t", 0, 9),)
+        assert (await connect.told("DELETE", f"{SALES}/offsets"))[0] in {200, 204}
+        assert await connect.beyond.group_offsets("connect-sales") == ()
+
+    @EITHER
+    async def test_a_second_reset_succeeds_as_well(self, connect: Service, base: str) -> None:
+        """And is answered as the first."""
+        await connect.ask("PUT", f"{base}/stop")
+        first = await connect.told("DELETE", f"{base}/offsets")
+        assert first[0] in {200, 204}
+        assert await connect.told("DELETE", f"{base}/offsets") == first
+
+    @pytest.mark.parametrize("release", [KIP, "3.6", "4.3"])
+    async def test_a_sink_with_a_group_of_its_own(self, release: str) -> None:
+        """Reset: it is that group that goes."""
+        config = {**SINK_CONFIG, "consumer.override.group.id": "mine"}
+        async with serving(await log_of(configured("sales", config)), release) as service:
+            await service.ask("PUT", f"{SALES}/stop")
+            assert (await service.told("DELETE", f"{SALES}/offsets"))[0] in {200, 204}
+            assert isinstance(service.beyond, Beyond)
+            assert service.beyond.done == [DeleteGroup("sales", "mine")]
+
+    @pytest.mark.parametrize("release", [KIP, "3.6", "4.3"])
+    async def test_a_source_with_a_topic_of_its_own(self, release: str) -> None:
+        """Viewed and reset: it is that topic that counts."""
+        async with serving(await own_topic(), release) as service:
+            assert await offsets_of(service) == [("{'table': 'a'}", "{'pos': 5}")]
+            await service.ask("PUT", f"{ORDERS}/stop")
+            assert (await service.told("DELETE", f"{ORDERS}/offsets"))[0] in {200, 204}
+            assert await offsets_of(service) == []
+            assert not any(service.state.offsets["own"].values.values())
+
+    @pytest.mark.parametrize("release", [KIP, "3.6", "4.3"])
+    async def test_a_source_that_writes_to_another_cluster(self, release: str) -> None:
+        """Viewed and reset: its offsets lie in the worker's topic, wherever its records go."""
+        config = {**SOURCE_CONFIG, "producer.override.bootstrap.servers": "far:9092"}
+        log = await running(configured("orders", config))
+        near = Worker(bootstrap_servers="near:9092")
+        async with serving(log, release, worker=near) as service:
+            assert len(await offsets_of(service)) == 2
+            await service.ask("PUT", f"{ORDERS}/stop")
+            assert (await service.told("DELETE", f"{ORDERS}/offsets"))[0] in {200, 204}
+            assert await offsets_of(service) == []
+
+
+async def own_topic() -> MemoryLog:
+    """`orders` with a topic of its own for its offsets, and an old copy in the worker's."""
+    return await log_of(
+        configured("orders", {**SOURCE_CONFIG, "offsets.storage.topic": "own"}),
+        *published("orders", {"table": "a"}),
+        came_to("orders", {"table": "a"}, {"pos": 4}, OFFSETS),
+        came_to("orders", {"table": "a"}, {"pos": 5}, "own"),
+    )
+
+
+class TestStopped:
+    """Test Plan – Stopped state tests."""
+
+    async def test_a_running_connector_can_be_stopped(self, connect: Service) -> None:
+        """From STARTED to STOPPED."""
+        assert await connect.told("PUT", f"{ORDERS}/stop") == (204, "")
+        assert views.target(connect.state, "orders") is Target.STOPPED
+
+    async def test_a_paused_connector_can_be_stopped(self, connect: Service) -> None:
+        """From PAUSED to STOPPED."""
+        await connect.ask("PUT", f"{ORDERS}/pause")
+        assert await connect.told("PUT", f"{ORDERS}/stop") == (204, "")
+        assert views.target(connect.state, "orders") is Target.STOPPED
+
+    async def test_its_tasks_are_not_seen(self, connect: Service) -> None:
+        """Neither their configs nor, as soon as the leader has taken those away, their statuses."""
+        await connect.ask("PUT", f"{ORDERS}/stop")
+        assert await connect.shows(f"{ORDERS}/tasks") == []
+        await connect.given(*(reported("orders", None, task) for task in (0, 1)))
+        assert (await connect.shows(f"{ORDERS}/status"))["tasks"] == []
+        told = (404, "No status found for task orders-0")
+        assert await connect.told("GET", f"{ORDERS}/tasks/0/status") == told
+
+    async def test_a_stopped_connector_can_be_resumed(self, connect: Service) -> None:
+        """From STOPPED to STARTED; tasks come when its owner publishes them."""
+        await connect.ask("PUT", f"{ORDERS}/stop")
+        assert await connect.told("PUT", f"{ORDERS}/resume") == (202, "")
+        assert views.target(connect.state, "orders") is Target.STARTED
+        published_ = await connect.ask("POST", f"{ORDERS}/tasks", [{}, {}], signed=True)
+        assert published_.status == 204
+        assert len(await connect.shows(f"{ORDERS}/tasks")) == 2
+
+    async def test_a_stopped_connector_can_be_paused(self, connect: Service) -> None:
+        """From STOPPED to PAUSED."""
+        await connect.ask("PUT", f"{ORDERS}/stop")
+        assert await connect.told("PUT", f"{ORDERS}/pause") == (202, "")
+        assert views.target(connect.state, "orders") is Target.PAUSED
+
+    async def test_a_failed_connector_can_be_stopped(self, connect: Service) -> None:
+        """And is shown as STOPPED as soon as its worker says so, as any other."""
+        await connect.given(reported("orders", "FAILED"))
+        assert await connect.told("PUT", f"{ORDERS}/stop") == (204, "")
+        await connect.given(reported("orders", "STOPPED"))
+        assert (await connect.shows(f"{ORDERS}/status"))["connector"]["state"] == "STOPPED"
+
+    @pytest.mark.parametrize("before", ["FAILED", "RUNNING"])
+    async def test_a_failed_connector_can_be_resumed(self, connect: Service, before: str) -> None:
+        """Whether it had failed before it was stopped, or failed by being stopped."""
+        await connect.given(reported("orders", before))
+        await connect.ask("PUT", f"{ORDERS}/stop")
+        await connect.given(reported("orders", "FAILED"))
+        assert await connect.told("PUT", f"{ORDERS}/resume") == (202, "")
+        assert views.target(connect.state, "orders") is Target.STARTED

@@ -1,0 +1,244 @@
+"""KIP-875, the target state STOPPED: what it means, and what older workers make of it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from controlplane.core import views
+from controlplane.core.evolve import Call, Fold
+from controlplane.core.profiles import KIP, Profile
+from controlplane.core.records import Target
+from controlplane.core.state import ConfigState
+from tests.controller.scene import CONFIG, entries
+from tests.kips.asking import (
+    SOURCE_CONFIG,
+    Service,
+    came_to,
+    reported,
+    running,
+    serving,
+    wanted,
+)
+
+ORDERS = "/connectors/orders"
+STOP, PAUSE, RESUME = f"{ORDERS}/stop", f"{ORDERS}/pause", f"{ORDERS}/resume"
+CLEVER = ("target-state-orders", '{"state":"PAUSED","state.v2":"STOPPED"}')
+BOTH = pytest.mark.parametrize("way", [RESUME, PAUSE])
+
+
+@pytest.fixture(params=[KIP, "3.9"])
+async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Service]:
+    """The small cluster, ours and a release's."""
+    async with serving(await running(), request.param) as service:
+        yield service
+
+
+@pytest.fixture
+async def stopped(connect: Service) -> Service:
+    """The same, with `orders` stopped."""
+    assert await connect.told("PUT", STOP) == (204, "")
+    return connect
+
+
+async def read_by(release: str, *states: str) -> ConfigState:
+    """What a worker of a release makes of the config topic with these target states in it."""
+    records = [wanted("orders", **_fields(state)) for state in states]
+    fold = Fold(Profile.of(release))
+    fold.apply_all(await entries(await running(*records), [CONFIG]))
+    return fold.snapshot().config
+
+
+def _fields(state: str) -> dict[str, str]:
+    """`PAUSED` or `PAUSED/STOPPED`: with what stands in `state.v2` behind the slash."""
+    first, _, second = state.partition("/")
+    return {"state": first} | ({"v2": second} if second else {})
+
+
+class TestTargetStatesToday:
+    """Background: target states today."""
+
+    async def test_running_is_the_default(self, connect: Service) -> None:
+        """Where nobody has said anything. Connect calls it STARTED in its topic."""
+        assert views.target(connect.state, "orders") is Target.STARTED
+
+    async def test_resume_and_pause_choose(self, connect: Service) -> None:
+        """One request for each of the two."""
+        await connect.ask("PUT", PAUSE)
+        assert views.target(connect.state, "orders") is Target.PAUSED
+        await connect.ask("PUT", RESUME)
+        assert views.target(connect.state, "orders") is Target.STARTED
+
+    async def test_a_paused_connector_keeps_its_tasks(self, connect: Service) -> None:
+        """They are there, though they do nothing: that is what stopping is for."""
+        before = await connect.shows(f"{ORDERS}/tasks")
+        await connect.ask("PUT", PAUSE)
+        assert len(before) == 2
+        assert await connect.shows(f"{ORDERS}/tasks") == before
+
+
+class TestNewState:
+    """A new STOPPED state."""
+
+    async def test_the_config_stays_in_the_config_topic(self, connect: Service) -> None:
+        """Nobody writes or removes it."""
+        before = [one for one in await connect.holds(CONFIG) if one[0] == "connector-orders"]
+        await connect.ask("PUT", STOP)
+        after = [one for one in await connect.holds(CONFIG) if one[0] == "connector-orders"]
+        assert len(before) == 1
+        assert after == before
+
+    async def test_the_config_stays_visible(self, connect: Service) -> None:
+        """As it was, at each place that shows it."""
+        before = await connect.shows(f"{ORDERS}/config")
+        await connect.ask("PUT", STOP)
+        assert await connect.shows(f"{ORDERS}/config") == before
+        assert (await connect.shows(ORDERS))["config"] == before
+        assert "orders" in await connect.shows("/connectors")
+
+    async def test_an_empty_task_set_is_published(self, connect: Service) -> None:
+        """In the config topic, where it takes the place of the former one."""
+        before = len(await connect.holds(CONFIG))
+        await connect.ask("PUT", STOP)
+        assert (await connect.holds(CONFIG))[before:] == [("commit-orders", '{"tasks":0}'), CLEVER]
+        assert views.task_ids(connect.state, "orders") == range(0)
+
+    @pytest.mark.parametrize("release", [KIP, "3.5", "4.3"])
+    async def test_that_makes_workers_rebalance(self, release: str) -> None:
+        """Each that reads it is told of a new task set, even though there is nothing in it."""
+        log = await running()
+        async with serving(log, release) as service:
+            await service.ask("PUT", STOP)
+        *before, commit, state = await entries(log, [CONFIG])
+        worker = Fold(Profile.of(release), live=True)
+        worker.apply_all(before)
+        assert [call.name for call in worker.apply(commit).calls] == ["task configs"]
+        assert worker.apply(state).calls == (Call("target state", "orders"),)
+
+    async def test_nothing_shows_tasks_any_more(self, stopped: Service) -> None:
+        """Wherever a connector is shown with its tasks it has none, once workers have followed."""
+        await stopped.given(*(reported("orders", None, task) for task in (0, 1)))
+        await stopped.given(reported("orders", "STOPPED"))
+        assert (await stopped.shows(ORDERS))["tasks"] == []
+        assert await stopped.shows(f"{ORDERS}/tasks") == []
+        assert (await stopped.shows(f"{ORDERS}/status"))["tasks"] == []
+        expanded = (await stopped.shows("/connectors?expand=status&expand=info"))["orders"]
+        assert (expanded["status"]["tasks"], expanded["info"]["tasks"]) == ([], [])
+
+    @pytest.mark.parametrize("before", ["RUNNING", "PAUSED", "FAILED", "UNASSIGNED"])
+    async def test_it_is_shown_as_stopped(self, connect: Service, before: str) -> None:
+        """Whatever its worker had reported before, a failure as well."""
+        await connect.given(reported("orders", before))
+        assert (await connect.told("PUT", STOP))[0] == 204
+        await connect.given(reported("orders", "STOPPED"))
+        shown = await connect.shows(f"{ORDERS}/status")
+        assert shown["connector"]["state"] == "STOPPED"
+
+    async def test_it_cannot_have_tasks_again(self, stopped: Service) -> None:
+        """Task configs that its owner had on their way are not taken."""
+        before = await stopped.everything()
+        late = await stopped.ask("POST", f"{ORDERS}/tasks", [{"table": "a"}], signed=True)
+        assert late.status == 400
+        told = "Cannot submit non-empty set of task configs for stopped connector orders"
+        assert late.body["message"] == told
+        assert await stopped.everything() == before
+
+
+class TestOutOfIt:
+    """A new STOPPED state – and out of it again."""
+
+    @BOTH
+    async def test_tasks_may_be_made_again(self, stopped: Service, way: str) -> None:
+        """Resumed or paused, the connector may say which tasks it wants to have.
+
+        With releases, too: only that a paused one is asked for them is the KIP's alone.
+        """
+        assert (await stopped.told("PUT", way))[0] == 202
+        made = await stopped.ask("POST", f"{ORDERS}/tasks", [{"table": "c"}], signed=True)
+        assert made.status == 204
+
+    @BOTH
+    async def test_they_are_published(self, stopped: Service, way: str) -> None:
+        """Those that there are: written to the config topic, with a commit behind them."""
+        await stopped.ask("PUT", way)
+        before = len(await stopped.holds(CONFIG))
+        await stopped.ask("POST", f"{ORDERS}/tasks", [{"table": "c"}], signed=True)
+        assert (await stopped.holds(CONFIG))[before:] == [
+            ("task-orders-0", '{"properties":{"table":"c"}}'),
+            ("commit-orders", '{"tasks":1}'),
+        ]
+        shown = await stopped.shows(f"{ORDERS}/tasks")
+        assert [task["config"] for task in shown] == [{"table": "c"}]
+
+    @BOTH
+    async def test_like_any_other_tasks(self, stopped: Service, way: str) -> None:
+        """Record by record what is written after any change of a config."""
+        await stopped.ask("PUT", way)
+        before = len(await stopped.holds(CONFIG))
+        await stopped.ask("POST", f"{ORDERS}/tasks", [{"table": "c"}], signed=True)
+        written = (await stopped.holds(CONFIG))[before:]
+        await stopped.ask("PUT", RESUME)
+        await stopped.ask("PUT", f"{ORDERS}/config", SOURCE_CONFIG | {"tasks.max": "1"})
+        before = len(await stopped.holds(CONFIG))
+        await stopped.ask("POST", f"{ORDERS}/tasks", [{"table": "c"}], signed=True)
+        assert (await stopped.holds(CONFIG))[before:] == written
+
+    @BOTH
+    async def test_until_then_there_are_none(self, stopped: Service, way: str) -> None:
+        """The wish alone brings no task back: the old ones are gone for good."""
+        await stopped.ask("PUT", way)
+        assert await stopped.shows(f"{ORDERS}/tasks") == []
+
+
+class TestCompatibilityOfOffsets:
+    """Compatibility, Deprecation, and Migration Plan – Offsets endpoints."""
+
+    @pytest.mark.parametrize("release", [KIP, "3.5", "3.9"])
+    async def test_nothing_has_to_be_migrated(self, release: str) -> None:
+        """What any older release has written is shown as soon as the worker is a newer one."""
+        log = await running()
+        async with serving(log, "2.8") as old:
+            assert (await old.told("GET", f"{ORDERS}/offsets"))[0] == 404
+            await old.given(came_to("orders", {"table": "c"}, {"pos": 1}))
+        async with serving(log, release) as new:
+            assert len(views.source_offsets(new.state, "orders")) == 3
+
+
+class TestCompatibilityOfStopped:
+    """Compatibility, Deprecation, and Migration Plan – STOPPED target state."""
+
+    async def test_the_naive_record_is_never_written(self, connect: Service) -> None:
+        """Whatever is asked for, in whatever order: no older worker is confused."""
+        for way in (STOP, PAUSE, STOP, RESUME, STOP, STOP):
+            await connect.ask("PUT", way)
+        values = [value for key, value in await connect.holds(CONFIG) if key == CLEVER[0]]
+        assert len(values) == 6
+        assert not any('"state":"STOPPED"' in (value or "") for value in values)
+
+    async def test_what_it_would_do(self) -> None:
+        """An older worker knows no such state: it would go on running the connector."""
+        assert (await read_by("3.4", "STOPPED")).targets["orders"] is Target.STARTED
+
+    async def test_the_clever_record_is(self, stopped: Service) -> None:
+        """To the byte: the newer field has the wish, the older one the next best to it."""
+        assert (await stopped.holds(CONFIG))[-1] == CLEVER
+
+    @pytest.mark.parametrize("release", ["0.10.0", "1.1", "2.8", "3.4"])
+    async def test_older_workers_pause(self, release: str) -> None:
+        """They look at `state`, and never at what stands beside it."""
+        config = await read_by(release, "PAUSED/STOPPED")
+        assert config.targets["orders"] is Target.PAUSED
+
+    @pytest.mark.parametrize("release", ["3.5", "3.9", "4.3", KIP])
+    async def test_newer_workers_stop(self, release: str) -> None:
+        """They look at `state.v2` first."""
+        config = await read_by(release, "PAUSED/STOPPED")
+        assert config.targets["orders"] is Target.STOPPED
+
+    @pytest.mark.parametrize("release", ["3.5", "3.9", "4.3", KIP])
+    @pytest.mark.parametrize(
+        ("state", "target"), [("PAUSED", Target.PAUSED), ("STARTED", Target.STARTED)]
+    )
+    async def test_or_fall_back(self, release: str, state: str, target: Target) -> None:
+        """Where there is no `state.v2`, on `state`: also behind a record that has both."""
+        assert (await read_by(release, state)).targets["orders"] is target
+        assert (await read_by(release, "PAUSED/STOPPED", state)).targets["orders"] is target
