@@ -1,0 +1,121 @@
+"""Undo, performed: on a log that a control plane writes, with a crash behind each of its steps."""
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from itertools import count
+from typing import Any
+
+import pytest
+
+from controlplane.core import views
+from controlplane.core.commands import (
+    Change,
+    CreateConnector,
+    DeleteConnector,
+    PauseConnector,
+    PutConfig,
+    RestoreConnector,
+)
+from controlplane.core.plan import Plan, Reason
+from controlplane.core.records import Target
+from controlplane.core.undo import restoration
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import ControlPlane, Refusal
+from tests.controller.scene import CONFIG, Crash, crash_after, entries, plane_on
+
+OLD: Mapping[str, Any] = {"connector.class": "lab.Source", "topic": "old", "name": "orders"}
+NEW: Mapping[str, Any] = {**OLD, "topic": "new"}
+
+IDS = count(1)
+"""Ids of commands: the planes of a test share one log, and so they share these."""
+
+Shape = tuple[Mapping[str, Any] | None, Target | None]
+
+
+def opened(log: MemoryLog, **given: Any) -> AbstractAsyncContextManager[ControlPlane]:
+    """A control plane on this log, after others."""
+    return plane_on(log, new_id=lambda: f"command-{next(IDS)}", **given)
+
+
+def shape(plane: ControlPlane) -> Shape:
+    """Config and target state of the connector."""
+    found = plane.state.config.connectors.get("orders")
+    return found, views.target(plane.state, "orders")
+
+
+@pytest.fixture
+async def log() -> MemoryLog:
+    """A log in which `orders` was made, paused, reconfigured, deleted."""
+    made = MemoryLog()
+    async with opened(made) as plane:
+        await plane.execute(CreateConnector("orders", OLD))
+        await plane.execute(PauseConnector("orders"))
+        await plane.execute(PutConfig("orders", NEW))
+        await plane.execute(DeleteConnector("orders"))
+    return made
+
+
+MOMENTS: Mapping[str, Shape] = {
+    "config@0": (OLD, Target.STARTED),
+    "config@1": (OLD, Target.PAUSED),
+    "config@2": (NEW, Target.PAUSED),
+}
+
+
+async def undo(plane: ControlPlane, moment: str) -> RestoreConnector:
+    """What puts `orders` back as it was at a moment."""
+    return restoration(await plane.state_at(moment), "orders")
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_it_is_as_it_was(log: MemoryLog, moment: str) -> None:
+    """One that is gone comes back; shown first, performed then, with the same records."""
+    async with opened(log) as plane:
+        command = await undo(plane, moment)
+        plan = await plane.plan(command)
+        assert isinstance(plan, Plan)
+        before = len(await entries(log, [CONFIG]))
+        assert (await plane.execute(command)).created
+        assert shape(plane) == MOMENTS[moment]
+        written = (await entries(log, [CONFIG]))[before:]
+        planned = [(one.key, one.value) for step in plan.steps for one in step.records]
+        assert [(one.key, one.value) for one in written] == planned
+
+
+async def test_there_and_back_again(log: MemoryLog) -> None:
+    """An undo is undone like anything else."""
+    async with opened(log) as plane:
+        for moment in (*MOMENTS, *reversed(list(MOMENTS))):
+            await plane.execute(await undo(plane, moment))
+            assert shape(plane) == MOMENTS[moment]
+
+
+@pytest.mark.parametrize(("now", "then"), [("config@2", "config@0"), ("config@0", "config@2")])
+async def test_a_crash_anywhere(log: MemoryLog, now: str, then: str) -> None:
+    """Whoever opens the log next ends it."""
+    async with opened(log) as plane:
+        await plane.execute(await undo(plane, now))
+        plan = await plane.plan(await undo(plane, then))
+    assert isinstance(plan, Plan)
+    assert len(plan.steps) > 1
+    for step in plan.steps:
+        async with opened(log) as plane:
+            await plane.execute(await undo(plane, now))
+            command = await undo(plane, then)
+        with pytest.raises(Crash):
+            async with opened(log, stepped=crash_after(step.name)) as plane:
+                await plane.execute(command)
+        async with opened(log) as plane:
+            assert shape(plane) == MOMENTS[then]
+
+
+async def test_refused(log: MemoryLog) -> None:
+    """Offsets of a connector that runs are left alone, and so is all the rest."""
+    async with opened(log) as plane:
+        await plane.execute(await undo(plane, "config@0"))
+        command = RestoreConnector("orders", NEW, Target.PAUSED, (Change({"p": 1}, {"o": 1}),))
+        before = await entries(log, [CONFIG])
+        with pytest.raises(Refusal) as refused:
+            await plane.execute(command)
+        assert refused.value.rejected.reason is Reason.NOT_STOPPED
+        assert await entries(log, [CONFIG]) == before
