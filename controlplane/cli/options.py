@@ -9,10 +9,11 @@ import click
 import msgspec
 
 from controlplane.cli.configuring import FILE, TOPICS, warn_of_unknown, worker_options
-from controlplane.core.plugins import CatalogueError, Plugins, parse_catalogue
+from controlplane.core.plugins import CatalogueError, Plugins
 from controlplane.core.profiles import Profile, check_support, resolve
 from controlplane.core.state import Topics
 from controlplane.logs.opening import DumpForm, Opening
+from controlplane.plugins import catalogued
 from controlplane.settings import Configuration, WorkerSettings
 
 __all__ = [
@@ -125,15 +126,15 @@ def plugins_option(command: Command) -> Command:
 
 
 def read_plugins(path: Path | None) -> Plugins:
-    """The catalogue in a file; without one every type is unknown.
+    """The catalogue in a file; without one every type is unknown, and every class is trusted.
 
     Raises:
         CatalogueError: not a catalogue.
     """
     if path is None:
-        return Plugins()
+        return catalogued()
     try:
-        return parse_catalogue(path.read_bytes())
+        return catalogued(path.read_bytes())
     except CatalogueError as error:
         raise CatalogueError(
             f"{path} is no catalogue of connector classes ({error}): give the answer of "

@@ -17,8 +17,12 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """As in the file; a connector's own offsets topic may lie on another cluster."""
     topic_tracking_enable: bool = True
     topic_tracking_allow_reset: bool = True
-    override_policy: str = "All"
-    """`connector.client.config.override.policy`: All, None or Principal."""
+    override_policy: str | None = None
+    """`connector.client.config.override.policy`: All, None or Principal; not set: the release's."""
+    exactly_once_source: bool = False
+    """`exactly.once.source.support` is enabled."""
+    config_providers: tuple[str, ...] = ()
+    """Names of `config.providers`: what they fill in is not known here, and believed."""
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):

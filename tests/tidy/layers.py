@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from tests.tidy.source import PACKAGES, Offence, Source
 
 CORE = {"controlplane.core"}
-BESIDE = {f"controlplane.{name}" for name in ("settings", "properties", "security", "observe")}
+BESIDE = {
+    f"controlplane.{name}"
+    for name in ("settings", "properties", "security", "observe", "plugins")
+}
 LOGS = {"controlplane.logs"}
 STATE = {
     f"controlplane.{name}"

@@ -1,5 +1,6 @@
 """One key of a config definition, as connectors and other plugins define them (`ConfigDef`)."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -71,6 +72,11 @@ class ConfigKey(Span, frozen=True, kw_only=True):
     def as_of(self, profile: Profile) -> "ConfigKey | None":
         """This key in the profile's release; None if that release does not have it."""
         return as_of(self, self.before, profile)
+
+
+def keys_as_of(rows: Iterable[ConfigKey], profile: Profile) -> tuple[ConfigKey, ...]:
+    """A definition as the profile's release has it."""
+    return tuple(key for row in rows if (key := row.as_of(profile)) is not None)
 
 
 class WrittenKey(ConfigKey, frozen=True, kw_only=True):

@@ -64,7 +64,7 @@ def patch(state: ClusterState, command: PatchConfig, context: Context) -> Plan |
         return not_found(command)
     config = patched_hash_map(present, command.patch)
     refused = None if context.profile.patch_may_rename else _misnamed(name, config)
-    refused = refused or refusal(name, config, context)
+    refused = refused or refusal(config, context)
     if refused is not None:
         return refused
     return Plan(_change(state, name, config, context), commit_point=COMMIT_POINT)
@@ -124,7 +124,7 @@ def _valid(name: str, config: Properties, context: Context) -> Properties | Reje
     """The config with its name in it, at the place where the asker put it, or else at the end."""
     if config.get("name") is None:
         config = {**config, "name": name}
-    return _misnamed(name, config) or refusal(name, config, context) or config
+    return _misnamed(name, config) or refusal(config, context) or config
 
 
 def _misnamed(name: str, config: Properties) -> Rejected | None:

@@ -14,11 +14,12 @@ from controlplane.core.plugins.catalogue import (
     CatalogueError,
     Own,
     Plugin,
+    checked_keys,
     parse_definitions,
     parse_plugins,
 )
 from controlplane.core.plugins.classpath import CONNECTORS, ClassPath
-from controlplane.core.plugins.hooks import Hook, UnknownHook, declines, parse_hook
+from controlplane.core.plugins.hooks import Hook, declines, unsupported
 from controlplane.core.profiles import NEWEST, Profile
 
 __all__ = [
@@ -31,12 +32,11 @@ __all__ = [
     "Own",
     "Plugin",
     "Plugins",
-    "UnknownHook",
-    "declines",
+    "checked_keys",
     "parse_catalogue",
     "parse_definitions",
-    "parse_hook",
     "parse_plugins",
+    "unsupported",
 ]
 
 

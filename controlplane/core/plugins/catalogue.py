@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from controlplane.core.configdef.keys import ConfigKey, WrittenKey
+from controlplane.core.configdef.keys import ConfigKey, WrittenKey, keys_as_of
 from controlplane.core.configdef.spans import Change, Span, as_of
 from controlplane.core.configdef.valid import UnknownWords, validator
 from controlplane.core.plugins.hooks import Hook, UnknownHook, parse_hook
@@ -47,6 +47,7 @@ class _PluginChange(Change, frozen=True, kw_only=True):
     type: str | msgspec.UnsetType = msgspec.UNSET
     version: str | msgspec.UnsetType = msgspec.UNSET
     exactly_once: _Maybe = msgspec.UNSET
+    checks: _Maybe = msgspec.UNSET
 
 
 class Plugin(Span, frozen=True, kw_only=True):
@@ -75,11 +76,16 @@ class Plugin(Span, frozen=True, kw_only=True):
     before: tuple[_PluginChange, ...] = ()
 
     def as_of(self, profile: Profile) -> "Plugin | None":
-        """This plugin in the profile's release, without its keys' past; None if it has none."""
+        """This plugin in the profile's release, keys and all; None if it was not there."""
         plugin = as_of(self, self.before, profile)
-        if plugin is None or plugin.version != WORKERS_VERSION:
-            return plugin
-        return msgspec.structs.replace(plugin, version=profile.kafka_release)
+        if plugin is None:
+            return None
+        own = plugin.version == WORKERS_VERSION
+        return msgspec.structs.replace(
+            plugin,
+            version=profile.kafka_release if own else plugin.version,
+            config=plugin.config and keys_as_of(plugin.config, profile),
+        )
 
 
 class _Written(Span, frozen=True, kw_only=True, rename={"class_name": "class"}):
@@ -123,9 +129,14 @@ class Own(msgspec.Struct, frozen=True):
     its own), and of clients: `producer`, `consumer`, `admin`."""
 
 
-def _plain(keys: Iterable[WrittenKey]) -> tuple[ConfigKey, ...]:
-    plain = tuple(key.plain() for key in keys)
-    for key in plain:
+def checked_keys(keys: Iterable[ConfigKey]) -> tuple[ConfigKey, ...]:
+    """Keys whose words for valid values are understood.
+
+    Raises:
+        CatalogueError: those of one are not.
+    """
+    keys = tuple(keys)
+    for key in keys:
         for words in key.valid:
             try:
                 validator(words)
@@ -134,7 +145,11 @@ def _plain(keys: Iterable[WrittenKey]) -> tuple[ConfigKey, ...]:
                     f"{key.name}: {words!r} are no words for valid values, such as '[1,...]', "
                     "'[none, all]' or 'non-empty string'"
                 ) from None
-    return plain
+    return keys
+
+
+def _plain(keys: Iterable[WrittenKey]) -> tuple[ConfigKey, ...]:
+    return checked_keys(key.plain() for key in keys)
 
 
 _Decoded = TypeVar("_Decoded")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
-from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.configdef.keys import ConfigKey, keys_as_of
 from controlplane.core.plugins.catalogue import Own, Plugin
 from controlplane.core.plugins.names import aliases, simple_name
 from controlplane.core.profiles import Profile
@@ -67,14 +67,16 @@ class ClassPath:
         if plugin.config is None:
             return None
         inherited = (key for name in plugin.extends for key in self.definition(name))
-        return (*inherited, *self._as_of(plugin.config))
+        return (*inherited, *plugin.config)
 
     def definition(self, name: str) -> tuple[ConfigKey, ...]:
         """Keys of a definition of Kafka's own, in their order."""
-        return self._as_of(self._own.definitions.get(name, ()))
+        return self._definitions.get(name, ())
 
-    def _as_of(self, keys: Sequence[ConfigKey]) -> tuple[ConfigKey, ...]:
-        return tuple(key for row in keys if (key := row.as_of(self._profile)) is not None)
+    @cached_property
+    def _definitions(self) -> Mapping[str, tuple[ConfigKey, ...]]:
+        rows = self._own.definitions.items()
+        return {name: keys_as_of(keys, self._profile) for name, keys in rows}
 
 
 def _kind(kind: str) -> str:

@@ -1,10 +1,115 @@
-"""What a worker says to the config of a connector before anything is written."""
+"""What a worker says to the config of a connector before anything is written.
 
+`validate` answers everything: each key with its definition, value and errors. `refusal` says in one
+text why a config is not taken. Where the class path does not know a connector and may lack some,
+only what is Connect's own is looked at; without Kafka's own definitions, nothing but that there is
+a class. Kafka: `AbstractHerder#validateConnectorConfig`.
+"""
+
+from collections.abc import Iterator
+
+from controlplane.core.configdef.check import Checked, groups
+from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.configdef.values import Invalid
 from controlplane.core.context import Context
-from controlplane.core.plan import Rejected
+from controlplane.core.plan import Reason, Rejected
+from controlplane.core.plugins import UNKNOWN_TYPE, Plugin
 from controlplane.core.records import Properties
+from controlplane.core.validation.aliases import aliased_keys, check_aliased
+from controlplane.core.validation.capabilities import errors_of
+from controlplane.core.validation.converters import check_converters
+from controlplane.core.validation.finding import find_connector
+from controlplane.core.validation.overrides import check_overrides
+from controlplane.core.validation.result import (
+    Failure,
+    Validation,
+    generated,
+    in_hash_order,
+    merged,
+)
+from controlplane.core.validation.sinks import check_sink, first_sink_error
+from controlplane.core.validation.sources import check_source
+from controlplane.core.validation.subject import Subject
+
+__all__ = ["Failure", "Validation", "refusal", "validate"]
+
+_INVALID = "Connector configuration is invalid and contains"
+_SEE_ALSO = "You can also find the above list of errors at the endpoint"
+_NULL = "Null value can not be supplied as the configuration value."
 
 
-def refusal(name: str, config: Properties, context: Context) -> Rejected | None:  # noqa: ARG001
-    """Why a worker does not take this config, in its order of checks; None if it is valid."""
-    return None
+def refusal(config: Properties, context: Context) -> Rejected | None:
+    """Why a worker does not take this config, the connector's name in it; None if it is valid."""
+    found = validate(config, context)
+    if isinstance(found, Failure):
+        askers = found.thrown == "BadRequestException"
+        return Rejected(Reason.INVALID if askers else Reason.FAILED, found.text)
+    if not found.error_count:
+        return None
+    path = "/connector-plugins" if context.profile.names_validate_endpoint else ""
+    head = f"{_INVALID} the following {found.error_count} error(s):"
+    foot = f"{_SEE_ALSO} `{path}/{{connectorType}}/config/validate`"
+    return Rejected(Reason.INVALID, "\n".join((head, *found.errors, foot)))
+
+
+def validate(config: Properties, context: Context) -> Validation | Failure:
+    """Every key, its definition, value and errors; or what the worker fails at before."""
+    subject = Subject.of(config, context)
+    plugin = find_connector(subject)
+    if isinstance(plugin, Failure):
+        return plugin
+    try:
+        return _validated(subject, plugin)
+    except Invalid as invalid:
+        return Failure("ConfigException", str(invalid))
+
+
+def _validated(subject: Subject, plugin: Plugin) -> Validation:
+    kind = plugin.type
+    if kind == "sink" and not subject.profile.sink_errors_listed:
+        error = first_sink_error(subject)
+        if error is not None:
+            raise Invalid(error)
+    keys = [*_connects_keys(subject, kind), *aliased_keys(subject)]
+    checked = subject.check(keys)
+    check_aliased(subject, checked)
+    if kind == "source":
+        check_source(subject, plugin, checked)
+    if kind == "sink" and keys:
+        check_sink(subject, checked)
+    if subject.profile.refuses_nulls:
+        _refuse_nulls(subject, checked)
+    own_keys = subject.path.keys_of(plugin) or ()
+    own = _own(subject, plugin, own_keys)
+    named = {key.name: key for key in (*keys, *own_keys)}
+    in_groups = list(dict.fromkeys((*groups(keys), *groups(own_keys))))
+    values = (*in_hash_order(checked), *in_hash_order(own))
+    name = subject.config["connector.class"] or ""
+    first = generated(name, named, values, in_groups)
+    converters = list(check_converters(subject, checked))
+    overrides = [] if kind == UNKNOWN_TYPE else list(check_overrides(subject, kind))
+    return merged(first, *overrides, *converters)
+
+
+def _connects_keys(subject: Subject, kind: str) -> Iterator[ConfigKey]:
+    """What Connect itself defines for a connector of a kind."""
+    yield from subject.path.definition("connector")
+    yield from subject.path.definition(kind)
+
+
+def _refuse_nulls(subject: Subject, checked: dict[str, Checked]) -> None:
+    for name, value in subject.config.items():
+        if value is None:
+            checked.setdefault(name, Checked(name)).errors.append(_NULL)
+
+
+def _own(subject: Subject, plugin: Plugin, keys: tuple[ConfigKey, ...]) -> dict[str, Checked]:
+    """What the connector itself finds. It counts more than what Connect found under its keys."""
+    checked = subject.check(keys)
+    for name, error in errors_of(plugin.checks, subject.config):
+        checked.setdefault(name, Checked(name)).errors.append(error)
+    if subject.profile.refuses_nulls and not subject.profile.plugins_take_nulls:
+        for name, found in checked.items():
+            if name in subject.config and subject.config[name] is None:
+                found.errors.append(_NULL)
+    return checked

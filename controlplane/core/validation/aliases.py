@@ -1,0 +1,123 @@
+"""Transformations and predicates: plugins that a config names, and then configures by that name.
+
+`transforms: a` asks for `transforms.a.type`; what else there may be under `transforms.a.` is said
+by the class of that type. Kafka: `ConnectorConfig.EnrichablePlugin`.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from controlplane.core.configdef.check import Checked, embedded
+from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.configdef.valid import check_class
+from controlplane.core.configdef.values import Invalid, JavaClass, Value, parse
+from controlplane.core.validation.subject import Subject
+
+
+class _Aliased(NamedTuple):
+    """One of the two lists of names."""
+
+    key: str
+    """Where the names are listed."""
+    group: str
+    interface: str
+    """What the classes implement; in lower case the kind of plugin, and what people call it."""
+
+    @property
+    def kind(self) -> str:
+        """As the class path calls it."""
+        return self.interface.lower()
+
+
+_LISTS = (
+    _Aliased("transforms", "Transforms", "Transformation"),
+    _Aliased("predicates", "Predicates", "Predicate"),
+)
+
+
+def aliased_keys(subject: Subject) -> Iterator[ConfigKey]:
+    """The keys of all plugins that the config names."""
+    for listed in _LISTS:
+        for alias in _aliases(subject, listed):
+            yield from _keys(subject, listed, alias)
+
+
+def check_aliased(subject: Subject, checked: dict[str, Checked]) -> None:
+    """Look at the classes of these plugins, and recommend all that there are."""
+    for listed in _LISTS:
+        names = [plugin.class_name for plugin in subject.path.of_kind(listed.kind)]
+        for alias in _aliases(subject, listed):
+            found = checked[f"{listed.key}.{alias}.type"]
+            found.recommended = names
+            try:
+                _check_negation(subject, listed, alias)
+                _check_type(subject, listed, found.name, found.value)
+            except Invalid as invalid:
+                found.errors.append(str(invalid))
+
+
+def _aliases(subject: Subject, listed: _Aliased) -> list[str]:
+    key = ConfigKey(name=listed.key, type="LIST")
+    names = parse(key, subject.config.get(listed.key), subject.find)
+    return list(dict.fromkeys(names)) if isinstance(names, list) else []
+
+
+def _keys(subject: Subject, listed: _Aliased, alias: str) -> Iterator[ConfigKey]:
+    prefix, group = f"{listed.key}.{alias}.", f"{listed.group}: {alias}"
+    kind = ConfigKey(
+        name=prefix + "type",
+        type="CLASS",
+        required=True,
+        importance="HIGH",
+        documentation=f"Class for the '{alias}' {listed.kind}.",
+        group=group,
+        order=0,
+        width="LONG",
+        display_name=f"{listed.interface} type for {alias}",
+    )
+    yield kind
+    try:
+        found = parse(kind, subject.config.get(kind.name), subject.find)
+        _check_type(subject, listed, kind.name, found)
+    except Invalid:
+        return
+    if isinstance(found, JavaClass):
+        yield from embedded(_own_keys(subject, listed, found), prefix, group, 1)
+
+
+def _own_keys(subject: Subject, listed: _Aliased, found: JavaClass) -> Iterator[ConfigKey]:
+    """The keys that all plugins of the kind have mask those of the class itself."""
+    shared = subject.path.definition(listed.kind)
+    yield from shared
+    masked = {key.name for key in shared}
+    for plugin in subject.path.named(found.name):
+        if plugin.type == listed.kind:
+            keys = subject.path.keys_of(plugin) or ()
+            yield from (key for key in keys if key.name not in masked)
+
+
+def _check_negation(subject: Subject, listed: _Aliased, alias: str) -> None:
+    negate, predicate = f"{listed.key}.{alias}.negate", f"{listed.key}.{alias}.predicate"
+    given = negate in subject.config and predicate not in subject.config
+    if given and listed.kind == "transformation":
+        raise Invalid(
+            f"Config '{negate}' was provided but there is no config '{predicate}' defining a "
+            "predicate to be negated."
+        )
+
+
+def _check_type(subject: Subject, listed: _Aliased, key: str, found: Value) -> None:
+    """The class must be a plugin of the kind.
+
+    Raises:
+        Invalid: it is not, in the words of the release.
+    """
+    twice = subject.profile.missing_type_told_twice
+    if not isinstance(found, JavaClass):
+        if twice:
+            raise Invalid.value(key, None, f"Not a {listed.interface}")
+        return
+    if not twice:
+        check_class(found, listed.interface)
+    elif found.kinds and listed.kind not in found.kinds:
+        raise Invalid.value(key, found, f"Not a {listed.interface}")

@@ -1,0 +1,83 @@
+"""What connectors of Kafka's own say of a config as a whole, by the names that catalogues use.
+
+`exactly_once` of a plugin is `supported`, `unsupported` or a rule of `_EXACTLY_ONCE`; `checks` is a
+rule of `_CHECKS`: errors beyond those of single keys, each with its key (`Connector.validate`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from controlplane.core.java import trim
+from controlplane.core.records import Properties
+
+
+def exactly_once(rule: str | None, config: Properties) -> bool | None:
+    """Whether a connector can do exactly once with this config; None: it does not say."""
+    if rule is None:
+        return None
+    decide = _EXACTLY_ONCE.get(rule)
+    return rule == "supported" if decide is None else decide(config)
+
+
+def errors_of(rule: str | None, config: Properties) -> Iterator[tuple[str, str]]:
+    """What a connector's own check finds: keys and errors."""
+    check = None if rule is None else _CHECKS.get(rule)
+    return iter(()) if check is None else check(config)
+
+
+def _reads_a_file(config: Properties) -> bool:
+    """Standard input has no offsets (`FileStreamSourceConnector#exactlyOnceSupport`)."""
+    return bool(trim(config.get("file") or ""))
+
+
+def _reads_committed(config: Properties) -> bool:
+    """How MirrorMaker's consumer is configured; later prefixes win (`sourceConsumerConfig`)."""
+    level = None
+    for prefix in ("source.cluster.", "consumer.", "source.consumer."):
+        level = config.get(f"{prefix}isolation.level", level)
+    return level == "read_committed"
+
+
+_EXACTLY_ONCE: Mapping[str, Callable[[Properties], bool]] = {
+    "if it reads a file": _reads_a_file,
+    "if it reads committed": _reads_committed,
+}
+
+
+_READ_COMMITTED = (
+    "MirrorSourceConnector can only provide exactly-once guarantees when its source consumer is "
+    "configured with isolation.level set to 'read_committed'; otherwise, records from aborted and "
+    "uncommitted transactions will be replicated from the source cluster to the target cluster."
+)
+_NO_SYNCS = "emit.offset-syncs.enabled set to false"
+_SYNCS, _CHECKPOINTS = "emit.offset-syncs.enabled", "emit.checkpoints.enabled"
+
+
+def _mirror_source(config: Properties) -> Iterator[tuple[str, str]]:
+    if config.get("exactly.once.support") == "required" and not _reads_committed(config):
+        yield "exactly.once.support", _READ_COMMITTED
+
+
+def _mirror_source_syncs(config: Properties) -> Iterator[tuple[str, str]]:
+    yield from _mirror_source(config)
+    synced = any(key.startswith(("offset-syncs-", "offset-syncs.topic.")) for key in config)
+    if config.get(_SYNCS) == "false" and synced:
+        yield _SYNCS, f"MirrorSourceConnector can't setup offset-syncs feature while {_NO_SYNCS}"
+
+
+def _mirror_checkpoint(config: Properties) -> Iterator[tuple[str, str]]:
+    if config.get("enabled") == "false":
+        return
+    if config.get(_CHECKPOINTS) == "false":
+        told = f"MirrorCheckpointConnector can't run with {_CHECKPOINTS} set to false"
+        yield _CHECKPOINTS, told
+    if config.get(_SYNCS) == "false":
+        yield _SYNCS, "MirrorCheckpointConnector can't run without offset syncs"
+
+
+_Errors = Callable[[Properties], Iterator[tuple[str, str]]]
+
+_CHECKS: Mapping[str, _Errors] = {
+    "reads committed": _mirror_source,
+    "reads committed, offset syncs": _mirror_source_syncs,
+    "checkpoints, offset syncs": _mirror_checkpoint,
+}

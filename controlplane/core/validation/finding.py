@@ -1,0 +1,60 @@
+"""Which connector a config means, or what a worker says where there is none.
+
+Kafka: `isolation.Plugins#connectorClass`.
+"""
+
+from collections.abc import Iterable
+
+from controlplane.core.java_values import value_text
+from controlplane.core.plugins import CONNECTORS, Plugin
+from controlplane.core.validation.result import Failure
+from controlplane.core.validation.subject import Subject
+
+_CLASS = "connector.class"
+_ABSTRACT = frozenset(
+    f"org.apache.kafka.connect.{name}"
+    for name in ("connector.Connector", "source.SourceConnector", "sink.SinkConnector")
+)
+"""Connectors that cannot be made."""
+
+
+def find_connector(subject: Subject) -> Plugin | Failure:
+    """The connector; one of unknown type where the class path does not know all connectors."""
+    name = subject.config.get(_CLASS)
+    if name is None:
+        told = f"Connector config {value_text(dict(subject.config))} contains no connector type"
+        return Failure("BadRequestException", told)
+    if name in _ABSTRACT:
+        return _missing(subject, "Instantiation error")
+    found = subject.path.connector(name)
+    if isinstance(found, Plugin):
+        return found
+    if not subject.path.knows("source"):
+        return Plugin(class_name=name)
+    available = _listed(subject.path.of_kind(*CONNECTORS))
+    if found:
+        return _missing(
+            subject,
+            f"More than one connector matches alias {name}. Please use full package and class "
+            f"name instead. Classes found: {available}",
+        )
+    return _missing(
+        subject,
+        f"Failed to find any class that implements Connector and which name matches {name}, "
+        f"available connectors are: {available}",
+    )
+
+
+def _missing(subject: Subject, text: str) -> Failure:
+    askers = subject.profile.missing_class_is_askers
+    return Failure("BadRequestException" if askers else "ConnectException", text)
+
+
+def _listed(plugins: Iterable[Plugin]) -> str:
+    """As `PluginDesc.toString` has each of them."""
+    return ", ".join(
+        f"PluginDesc{{klass=class {one.class_name}, name='{one.class_name}', "
+        f"version='{one.version}', encodedVersion={one.version}, type={one.type}, "
+        f"typeName='{one.type}', location='{one.location}'}}"
+        for one in plugins
+    )

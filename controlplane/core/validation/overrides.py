@@ -1,0 +1,66 @@
+"""What a connector wants its clients configured with, and whether it may (KIP-458).
+
+Kafka: `AbstractHerder#validateClientOverrides`, `connector.policy`.
+"""
+
+from collections.abc import Iterator
+
+from controlplane.core.configdef.check import Checked
+from controlplane.core.configdef.values import parse
+from controlplane.core.java import hash_map_order, trim
+from controlplane.core.validation.result import Validation, prefixed
+from controlplane.core.validation.sinks import has_dead_letters
+from controlplane.core.validation.subject import Subject
+
+_PRINCIPAL = frozenset(("sasl.jaas.config", "sasl.mechanism", "security.protocol"))
+
+
+def check_overrides(subject: Subject, kind: str) -> Iterator[Validation]:
+    """For each kind of client that a connector of this kind uses, what it wants of it.
+
+    Raises:
+        Invalid: a value is not of its key's type.
+    """
+    if subject.profile.overrides_validated:
+        for client in _clients(subject, kind):
+            yield _overrides(subject, client)
+
+
+def _clients(subject: Subject, kind: str) -> Iterator[str]:
+    """Kinds of clients, in the order in which they are looked at."""
+    source, dead_letters = kind == "source", has_dead_letters(subject)
+    if not subject.profile.overrides_by_client:
+        yield from ("producer",) if source else ("consumer", "admin")[: 1 + dead_letters]
+        return
+    own_topic = trim(subject.config.get("offsets.storage.topic") or "")
+    own_offsets = source and (subject.worker.exactly_once_source or bool(own_topic))
+    creates = any(key.startswith("topic.creation.") for key in subject.config)
+    if source or dead_letters:
+        yield "producer"
+    if own_offsets or (creates if source else dead_letters):
+        yield "admin"
+    if own_offsets or not source:
+        yield "consumer"
+
+
+def _overrides(subject: Subject, client: str) -> Validation:
+    prefix = f"{client}.override."
+    by_client = subject.profile.overrides_by_client
+    definition = subject.path.definition(client if by_client else "producer")
+    keys = {key.name: key for key in definition}
+    wanted: list[Checked] = []
+    for name, text in subject.part(prefix).items():
+        value = parse(keys[name], text, subject.find) if name in keys else text
+        wanted.append(Checked(name, value, _refusals(subject, name)))
+    by_name = {one.name: one for one in wanted}
+    return prefixed(keys, [by_name[name] for name in hash_map_order(by_name)], prefix)
+
+
+def _refusals(subject: Subject, name: str) -> list[str]:
+    policy = subject.worker.override_policy
+    if policy is None:
+        policy = "All" if subject.profile.overrides_allowed else "None"
+    if policy == "All" or (policy == "Principal" and name in _PRINCIPAL):
+        return []
+    refused = f"The '{policy}' policy does not allow '{name}' to be overridden"
+    return [f"{refused} in the connector configuration."]

@@ -1,0 +1,93 @@
+"""What is validated: a config, as the worker of a release sees it."""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from controlplane.core.configdef.check import Checked, check
+from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.configdef.values import JavaClass
+from controlplane.core.context import Context, Worker
+from controlplane.core.java import hash_map_order, table_size, trim
+from controlplane.core.plugins import ClassPath
+from controlplane.core.profiles import Profile
+from controlplane.core.records import Properties
+
+_REFERENCE = re.compile(r"\$\{([^}]*?):(?:[^}]*?:)?[^}]*?\}")
+"""`${provider:path:key}` (KIP-297)."""
+
+
+class Subject(NamedTuple):
+    """A config and who looks at it. The config is in the order of the worker's own copy."""
+
+    config: Properties
+    profile: Profile
+    worker: Worker
+    path: ClassPath
+
+    @classmethod
+    def of(cls, config: Properties, context: Context) -> "Subject":
+        """The subject that a worker makes of a config: `new HashMap<>(config)`."""
+        capacity = table_size(len(config) * 4 // 3 + 1)
+        copied = {name: config[name] for name in hash_map_order(config, capacity)}
+        path = context.plugins.at(context.profile)
+        return cls(copied, context.profile, context.worker, path)
+
+    def with_config(self, config: Properties) -> "Subject":
+        """The same worker, another config."""
+        return self._replace(config=config)
+
+    def check(self, keys: Iterable[ConfigKey]) -> dict[str, Checked]:
+        """The config, held against a definition.
+
+        What a config provider will fill in is known to nobody yet, and believed.
+        """
+        checked = check(keys, self.config, self.find)
+        for name in self._provided() & checked.keys():
+            checked[name] = Checked(name, self.config[name])
+        return checked
+
+    def part(self, prefix: str) -> Properties:
+        """What the config says under keys with a prefix, without the prefix."""
+        return (
+            {
+                name.removeprefix(prefix): value
+                for name, value in self.config.items()
+                if name.startswith(prefix) and len(name) > len(prefix)
+            }
+            if prefix
+            else self.config
+        )
+
+    def _provided(self) -> set[str]:
+        known = self.worker.config_providers
+        return {
+            name
+            for name, value in self.config.items()
+            if any(found in known for found in _REFERENCE.findall(value or ""))
+        }
+
+    def find(self, key: str, text: str) -> JavaClass | None:
+        """The class that a config means by a text; None: there is none.
+
+        Of the plugins that a key of Connect's own names, all are known where the class path knows
+        their kind. Any other class may be there.
+        """
+        name = self.path.full_name(trim(text))
+        kinds = frozenset(plugin.type for plugin in self.path.named(name))
+        wanted = _kind_under(key)
+        missing = not name or (wanted is not None and not kinds and self.path.knows(wanted))
+        return None if missing else JavaClass(name, kinds)
+
+
+_KINDS = {
+    r"(key|value)\.converter": "converter",
+    r"header\.converter": "header_converter",
+    r"transforms\..*\.type": "transformation",
+    r"predicates\..*\.type": "predicate",
+}
+
+
+def _kind_under(key: str) -> str | None:
+    """The kind of plugin that a key of Connect's own names."""
+    return next((kind for keys, kind in _KINDS.items() if re.fullmatch(keys, key)), None)

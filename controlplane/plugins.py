@@ -1,0 +1,125 @@
+"""Finds the plugins of a worker: Kafka's own, those of a catalogue file, and those in Python.
+
+What Kafka brings lies beside this package as data files, written from Kafka's own classes
+(`tests/oracle/definitions.py`). Connectors in Python are found by entry points of the group
+`controlplane.connectors`, as packages declare them:
+
+    [project.entry-points."controlplane.connectors"]
+    orders = "example.orders:OrdersSource"
+
+What such a class tells of itself is written at `Connector`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, partial
+from importlib import resources
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, ClassVar, Literal, Protocol
+
+from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.plan import Done, HookOutcome, Offsets, Thrown
+from controlplane.core.plugins import (
+    CatalogueError,
+    Own,
+    Plugin,
+    Plugins,
+    checked_keys,
+    parse_definitions,
+    parse_plugins,
+    unsupported,
+)
+
+GROUP = "controlplane.connectors"
+
+
+class Connector(Protocol):
+    """What the class of a connector in Python tells of itself; none of it needs an instance."""
+
+    kind: ClassVar[Literal["source", "sink"]]
+    version: ClassVar[str]
+    config: ClassVar[Sequence[ConfigKey]]
+    """The keys that it defines."""
+
+    @staticmethod
+    def alter_offsets(config: Mapping[str, Any], offsets: Offsets) -> bool:
+        """Whether these offsets are surely where the connector looks for them (KIP-875).
+
+        Raises:
+            ValueError: they are refused; the message is what the asker reads.
+            NotImplementedError: nobody may alter them from outside.
+        """
+        ...
+
+
+class Unloadable(Exception):
+    """A connector is declared and cannot be used. The message says which, and why."""
+
+
+@cache
+def kafkas_own() -> Own:
+    """What Kafka itself brings, of every release."""
+    folder = resources.files("controlplane") / "catalogues"
+    plugins = parse_plugins((folder / "plugins.json").read_bytes())
+    return Own(plugins, parse_definitions((folder / "definitions.json").read_bytes()))
+
+
+def catalogued(text: bytes = b"[]", more: Iterable[Plugin] = ()) -> Plugins:
+    """What a catalogue file lists, and more; Kafka's own definitions are known in any case.
+
+    Raises:
+        CatalogueError: it is no catalogue.
+    """
+    own = kafkas_own()
+    return Plugins((*parse_plugins(text, own.plugins), *more), own)
+
+
+def in_python() -> tuple[Plugin, ...]:
+    """The connectors that installed packages declare, in the order of their names.
+
+    Raises:
+        Unloadable: one of them cannot be used.
+    """
+    declared = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    return tuple(described(_loaded(point)) for point in declared)
+
+
+def described(connector: type[Connector]) -> Plugin:
+    """A connector in Python as one plugin among others.
+
+    Raises:
+        Unloadable: it does not tell what it must.
+    """
+    name = f"{connector.__module__}.{connector.__qualname__}"
+    try:
+        kind, version = connector.kind, connector.version
+        config = checked_keys(connector.config)
+    except (AttributeError, TypeError, CatalogueError) as error:
+        raise Unloadable(f"{name} is no connector: {error}") from None
+    if kind not in {"source", "sink"}:
+        raise Unloadable(f"{name} is no connector: its kind is {kind!r}, not source or sink")
+    hook = partial(_asked, connector) if hasattr(connector, "alter_offsets") else None
+    return Plugin(class_name=name, type=kind, version=version, config=config, hook=hook)
+
+
+def _loaded(point: EntryPoint) -> type[Connector]:
+    try:
+        loaded: type[Connector] = point.load()
+    except Exception as error:
+        raise Unloadable(f"{point.value}, declared as {point.name}, fails: {error!r}") from error
+    if not isinstance(loaded, type):
+        raise Unloadable(f"{point.value}, declared as {point.name}, is no class")
+    return loaded
+
+
+def _asked(connector: type[Connector], config: Mapping[str, Any], offsets: Offsets) -> HookOutcome:
+    """The connector's answer, or what a worker says of its error."""
+    try:
+        return Done(definite=connector.alter_offsets(config, offsets))
+    except NotImplementedError:
+        return unsupported(config, offsets)
+    except ValueError as refused:
+        return Thrown(str(refused))
+    except Exception:  # noqa: BLE001 - a worker outlives its connectors
+        return Thrown(
+            f"Failed to modify offsets for {connector.kind} connector {config.get('name')}"
+        )

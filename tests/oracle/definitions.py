@@ -1,0 +1,387 @@
+"""`controlplane/catalogues/`: what Kafka's own classes define, release by release, as data files.
+
+python -m tests.oracle.definitions          writes the files
+python -m tests.oracle.definitions --check  says whether they are current (exit code 1: no)
+
+`Definitions.java` tells what one release defines. Here the answers of all releases become rows, as
+`core.configdef.spans` reads them: each as it is in the newest release, with what was otherwise
+before, and the span of releases that have it. What a class cannot tell, because it is code and not
+a definition, stands in `TOLD`.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from controlplane.core.profiles import RELEASES
+from tests.jars import ROOT, JarsUnavailable, classpath, java
+from tests.oracle.kafka import harness
+
+FOLDER = ROOT / "controlplane" / "catalogues"
+
+ASKED = (
+    *("2.0.0", "2.1.0", "2.1.1", "2.2.0", "2.3.0", "2.4.0", "2.5.0", "2.6.0", "2.7.0", "2.8.0"),
+    *("3.0.0", "3.0.1", "3.1.0", "3.1.1", "3.2.0", "3.3.0", "3.4.0", "3.5.0", "3.5.1", "3.6.0"),
+    *("3.7.0", "3.8.0", "3.8.1", "3.9.0", "4.0.0", "4.1.0", "4.2.0", "4.3.0"),
+)
+"""The first release of every line, and those that changed a definition within a line. Older ones
+are taken as the oldest of these."""
+
+MIRRORED_SINCE = "3.4.0"
+"""From here on MirrorMaker's three connectors have definitions of their own. Older ones are taken
+as this one, which knows all keys that they know."""
+
+TIMEOUT_S = 120
+
+Key = dict[str, Any]
+Row = dict[str, Any]
+
+CONNECT = "org.apache.kafka.connect."
+MIRRORS = f"{CONNECT}mirror.Mirror"
+CLIENTS = ("producer", "consumer", "admin")
+
+KINDS = {
+    "transformations": "transformation",
+    "predicates": "predicate",
+    "converters": "converter",
+    "headerConverters": "header_converter",
+}
+"""What a worker asks for by a getter of `Plugins`; the type that it tells of a class may be
+another one where the class is a plugin in two ways."""
+
+TOLD_SINCE = ("header_converter", "3.2.0")
+"""From when on a worker tells of a kind of plugin that it has had for longer."""
+
+WORKERS = "that of the worker"
+
+TOLD: Mapping[str, Row] = {
+    f"{CONNECT}file.FileStreamSourceConnector": {
+        "exactly_once": "if it reads a file",
+        "alter_offsets": "as FileStreamSourceConnector",
+        "before": [{"until": "3.4.0", "exactly_once": None}],  # KAFKA-14017
+    },
+    f"{CONNECT}file.FileStreamSinkConnector": {"alter_offsets": "accepts"},
+    f"{MIRRORS}SourceConnector": {
+        "exactly_once": "if it reads committed",
+        "checks": "reads committed, offset syncs",
+        "alter_offsets": "as MirrorSourceConnector",
+        "before": [
+            {"until": "3.9.0", "checks": "reads committed"},
+            {"until": "3.5.0", "exactly_once": None, "checks": None},  # KAFKA-14021
+        ],
+    },
+    f"{MIRRORS}HeartbeatConnector": {"alter_offsets": "as MirrorHeartbeatConnector"},
+    f"{MIRRORS}CheckpointConnector": {
+        "checks": "checkpoints, offset syncs",
+        "alter_offsets": "as MirrorCheckpointConnector",
+        "before": [{"until": "3.9.0", "checks": None}],
+    },
+}
+"""What classes do beyond their definitions."""
+
+IMPLIED = (
+    {
+        "name": "predicate",
+        "type": "STRING",
+        "default": None,
+        "documentation": "The alias of a predicate used to determine whether to apply this "
+        "transformation.",
+        "since": "2.6.0",
+        "before": [{"until": "3.0.0", "default": ""}],
+    },
+    {
+        "name": "negate",
+        "type": "BOOLEAN",
+        "default": "false",
+        "documentation": "Whether the configured predicate should be negated.",
+        "since": "2.6.0",
+    },
+)
+"""Keys that every transformation has, whatever it defines (KIP-585)."""
+
+
+# --- asking -------------------------------------------------------------------------------------
+
+
+def answer(release: str) -> Mapping[str, Any]:
+    """What a release defines."""
+    path = _class_path(release)
+    command = [str(java()), "-Xmx512m", "-cp", f"{harness()}:{path}", "oracle.Definitions"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    found: Mapping[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _class_path(release: str) -> str:
+    """With MirrorMaker where it can be had: of some releases it was never published."""
+    names = ["runtime", "file", "json", "mirror"]
+    while True:
+        try:
+            artifacts = (f"org.apache.kafka:connect-{name}:{release}" for name in names)
+            return classpath(*artifacts, silent=False)
+        except JarsUnavailable:
+            if names.pop() != "mirror":
+                raise
+
+
+# --- words of validators ------------------------------------------------------------------------
+
+WORDS = {
+    "PluginVersionValidator": "plugin version",
+    "LambdaValidator | [0,...]": "[0,...] or null",
+}
+SAME_WORDS = "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
+
+
+def valid(key: Key) -> list[str]:
+    """What a key's validators say of themselves, told apart where they say too little."""
+    return [_words(key, *text.split(" | ", 1)) for text in key["valid"]]
+
+
+def _words(key: Key, kind: str, printed: str) -> str:
+    if kind == "PluginVersionValidator":
+        return WORDS[kind]
+    if kind == "ValidList" and " empty " in printed:
+        options, _, flags = printed.rpartition(" empty ")
+        empty, _, null = flags.partition(" null ")
+        of = f" of {options}" if options else ""
+        least = ", at least one" if "false" in empty else ""
+        return f"distinct values{of}{least}{', or null' if 'true' in null else ''}"
+    if printed == SAME_WORDS:
+        return "casting spec" if key["name"] == "spec" else "rename mappings"
+    return WORDS.get(f"{kind} | {printed}", printed)
+
+
+# --- from answers to rows -----------------------------------------------------------------------
+
+
+def rows(history: Sequence[tuple[str, Sequence[Key]]]) -> list[Row]:
+    """One row per key, from the definitions of some releases, oldest first."""
+    return [_row(name, history) for name in _order(history)]
+
+
+def _order(history: Sequence[tuple[str, Sequence[Key]]]) -> list[str]:
+    """All names, so that each release has its own in its order."""
+    names: list[str] = []
+    for _, keys in reversed(history):
+        place = 0
+        for key in keys:
+            if key["name"] in names:
+                at = names.index(key["name"])
+                assert at >= place, f"{key['name']} has changed its place"
+                place = at + 1
+            else:
+                names.insert(place, key["name"])
+                place += 1
+    return names
+
+
+def _row(name: str, history: Sequence[tuple[str, Sequence[Key]]]) -> Row:
+    found = [(release, _found(name, keys)) for release, keys in history]
+    present = [(release, key) for release, key in found if key is not None]
+    now = present[-1][1]
+    row = dict(now)
+    if present[0] != found[0]:
+        row["since"] = present[0][0]
+    row |= _until(present, found)
+    before = list(_before(present))
+    return row | ({"before": before} if before else {})
+
+
+def _until(present: Sequence[tuple[str, Any]], all_told: Sequence[tuple[str, Any]]) -> Row:
+    """The first release behind all that have it, if there is one."""
+    place = all_told.index(present[-1]) + 1
+    return {"until": all_told[place][0]} if place < len(all_told) else {}
+
+
+def _before(present: Sequence[tuple[str, Key]]) -> Iterator[Row]:
+    """What was otherwise, going back: each change on top of the ones in front of it."""
+    for (_, older), (release, newer) in reversed(list(pairwise(present))):
+        changed = {
+            field: older.get(field, DEFAULTS[field])
+            for field in DEFAULTS
+            if older.get(field, DEFAULTS[field]) != newer.get(field, DEFAULTS[field])
+        }
+        if changed:
+            yield {"until": release} | changed
+
+
+def _found(name: str, keys: Sequence[Key]) -> Key | None:
+    return next((plain(key) for key in keys if key["name"] == name), None)
+
+
+DEFAULTS: Key = {
+    "type": None,
+    "required": False,
+    "default": None,
+    "valid": [],
+    "importance": "MEDIUM",
+    "documentation": "",
+    "group": None,
+    "order": -1,
+    "width": "NONE",
+    "display_name": None,
+}
+"""What a field is that is not written."""
+
+
+def plain(key: Key) -> Key:
+    """A key as a catalogue has it, without what needs not be said."""
+    told = dict(key, valid=valid(key), required=bool(key.get("required")))
+    told["documentation"] = told["documentation"] or ""
+    if told["display_name"] == told["name"]:
+        told["display_name"] = None
+    fields = {field: told.get(field) for field in DEFAULTS}
+    return {"name": key["name"]} | {
+        field: value for field, value in fields.items() if value != DEFAULTS[field]
+    }
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def definitions(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Row]]:
+    """What Kafka defines for all connectors of a kind, and for the clients of connectors."""
+    found = {"connector": rows(_of(answers, "connector"))}
+    for kind in ("source", "sink"):
+        found[kind] = rows([(one, _own(answers[one], kind)) for one in answers])
+    found["transformation"] = [dict(row) for row in IMPLIED]
+    found["mirror"] = rows(_mirrored(answers, shared=True))
+    for client in CLIENTS:
+        of_client = rows(_of(answers, client))
+        found[client] = [_without_words(row) for row in of_client]
+    return found
+
+
+def _of(answers: Mapping[str, Mapping[str, Any]], name: str) -> list[tuple[str, list[Key]]]:
+    return [(release, told[name]) for release, told in answers.items()]
+
+
+def _own(told: Mapping[str, Any], kind: str) -> list[Key]:
+    """What a kind of connector has beyond what all connectors have."""
+    shared = {key["name"] for key in told["connector"]}
+    return [key for key in told[kind] if key["name"] not in shared]
+
+
+def _without_words(row: Row) -> Row:
+    """Overrides of clients are parsed, but no validator is asked."""
+    changes = [{k: v for k, v in one.items() if k != "valid"} for one in row.get("before", ())]
+    kept = [one for one in changes if len(one) > 1]
+    rest = {field: value for field, value in row.items() if field not in {"valid", "before"}}
+    return rest | ({"before": kept} if kept else {})
+
+
+def _mirrored(
+    answers: Mapping[str, Mapping[str, Any]], name: str = "", *, shared: bool
+) -> list[tuple[str, list[Key]]]:
+    """What all of MirrorMaker's connectors define, or what only one of them does."""
+    found = []
+    for release, told in answers.items():
+        mirrors = [one for one in told["plugins"] if one["class"].startswith(MIRRORS)]
+        if mirrors and RELEASES.index(release) >= RELEASES.index(MIRRORED_SINCE):
+            every = {key["name"] for key in told["connector"]}
+            common = set.intersection(*({k["name"] for k in one["config"]} for one in mirrors))
+            told_by = next(one for one in mirrors if one["class"] == (name or one["class"]))
+            keys = [k for k in told_by["config"] if (k["name"] in common) is shared]
+            found.append((release, [key for key in keys if key["name"] not in every]))
+    return found
+
+
+def plugins(answers: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+    """Every plugin of Kafka's own."""
+    return [_plugin(answers, *found) for found in sorted(_names(answers))]
+
+
+def _names(answers: Mapping[str, Mapping[str, Any]]) -> set[tuple[str, str]]:
+    """Class and kind of every plugin; the kind of connectors may change."""
+    told = (one for answer in answers.values() for one in answer["plugins"])
+    return {(one["class"], KINDS.get(one["among"], "connector")) for one in told}
+
+
+def _plugin(answers: Mapping[str, Mapping[str, Any]], name: str, kind: str) -> Row:
+    told = [(release, _told(told, name, kind)) for release, told in answers.items()]
+    present = [(release, one) for release, one in told if one is not None]
+    row: Row = {"class": name, "type": KINDS.get(present[-1][1]["among"], present[-1][1]["type"])}
+    row["version"] = _version(*present[-1])
+    mirror = name.startswith(MIRRORS)
+    if not mirror and not name.startswith(f"{CONNECT}file."):
+        row["bundled"] = True
+        if present[0] != told[0] and (kind, present[0][0]) != TOLD_SINCE:
+            row["since"] = present[0][0]
+        row |= _until(present, told)
+    row |= TOLD.get(name, {})
+    before = [*row.pop("before", []), *_plugin_before(present, kind)]
+    row |= {"before": before} if before else {}
+    if mirror:
+        config = rows(_mirrored(answers, name, shared=False))
+        return row | {"extends": ["connector", "mirror"], "config": config}
+    configs = [(release, one["config"]) for release, one in present if one["config"] is not None]
+    return row | ({"config": rows(configs)} if configs else {})
+
+
+def _told(answer: Mapping[str, Any], name: str, kind: str) -> Row | None:
+    alike = (one for one in answer["plugins"] if one["class"] == name)
+    return next((one for one in alike if KINDS.get(one["among"], "connector") == kind), None)
+
+
+def _version(release: str, told: Row) -> str:
+    return WORKERS if told["version"] == release else str(told["version"])
+
+
+def _plugin_before(present: Sequence[tuple[str, Row]], kind: str) -> Iterator[Row]:
+    for older, newer in reversed(list(pairwise(present))):
+        changed = {}
+        if _version(*older) != _version(*newer):
+            changed["version"] = _version(*older)
+        if kind == "connector" and older[1]["type"] != newer[1]["type"]:
+            changed["type"] = older[1]["type"]
+        if changed:
+            yield {"until": newer[0]} | changed
+
+
+def documents() -> Mapping[str, str]:
+    """The files, by name."""
+    answers = {release: answer(release) for release in ASKED}
+    found = definitions(answers)
+    return {
+        "definitions.json": _text(
+            "{", (f'"{name}": {_listed(keys, " ")}' for name, keys in found.items()), "}"
+        ),
+        "plugins.json": _text("[", map(_plugin_text, plugins(answers)), "]"),
+    }
+
+
+def _plugin_text(row: Row) -> str:
+    """One plugin, its keys on lines of their own."""
+    config = row.pop("config", None)
+    text = json.dumps(row, ensure_ascii=False)
+    return text if config is None else f'{text[:-1]}, "config": {_listed(config, " ")}}}'
+
+
+def _listed(keys: Iterable[Row], indent: str) -> str:
+    lines = ",\n".join(f"{indent} {json.dumps(key, ensure_ascii=False)}" for key in keys)
+    return f"[\n{lines}]" if lines else "[]"
+
+
+def _text(begin: str, pieces: Iterable[str], end: str) -> str:
+    return begin + "\n" + ",\n".join(pieces) + "\n" + end + "\n"
+
+
+def main() -> int:
+    """Write the files, or say whether they are current."""
+    check = "--check" in sys.argv[1:]
+    current = True
+    for name, text in documents().items():
+        file = FOLDER / name
+        current &= file.exists() and file.read_text(encoding="utf-8") == text
+        if not check:
+            FOLDER.mkdir(exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+    return int(check and not current)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
