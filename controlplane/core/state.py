@@ -144,3 +144,13 @@ class ClusterState(msgspec.Struct, frozen=True):
     """(connector, aspect, item) → the record that changed it last. No offsets: see `causes`."""
     unreadable: Mapping[Position, str] = {}
     """Records that were no use, with the reason; the first few (`UNREADABLE_KEPT`)."""
+
+    @property
+    def ends_by_topic(self) -> dict[str, list[int]]:
+        """The ends as a log takes them: by topic, one offset for each partition."""
+        ends: dict[str, list[int]] = {}
+        for (topic, partition), end in self.ends.items():
+            parts = ends.setdefault(topic, [])
+            parts.extend([0] * (partition + 1 - len(parts)))
+            parts[partition] = end
+        return ends

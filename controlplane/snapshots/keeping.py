@@ -50,21 +50,11 @@ async def keep_snapshots(
     shelf, settings = shelf_of(log), settings or SnapshotSettings()
     made = []
     if shelf is not None:
-        for topic, upto in _ends_of(state).items():
+        for topic, upto in sorted(state.ends_by_topic.items()):
             maker = _Maker(log, shelf, state, topic, settings)
             if await maker.is_due(upto) and await maker.make(upto):
                 made.append(topic)
     return made
-
-
-def _ends_of(state: ClusterState) -> dict[str, list[int]]:
-    """Up to where each topic has been read, by partition."""
-    ends: dict[str, list[int]] = {}
-    for (topic, partition), end in sorted(state.ends.items()):
-        parts = ends.setdefault(topic, [])
-        parts.extend([0] * (partition + 1 - len(parts)))
-        parts[partition] = end
-    return ends
 
 
 class _Maker:
