@@ -64,9 +64,9 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     topic_tracking_allow_reset: bool = True
     """KIP-558: whether they may be reset."""
 
-    connector_client_config_override_policy: str = "All"
-    """KIP-458: which of its clients' settings a connector may set; an alias or a class. Kafka's
-    default since 3.0; before, it was None."""
+    connector_client_config_override_policy: str | None = None
+    """KIP-458: which of its clients' settings a connector may set; an alias or a class. Not set it
+    is All, and before Kafka 3.0 it was None."""
 
     consumer_group_id: str | None = None
     """The group of every sink connector that does not override it; else `connect-<name>`."""
@@ -141,18 +141,24 @@ def deciding(settings: WorkerSettings) -> Worker:
     Raises:
         BadValue: a policy for overrides that only its own Java class knows.
     """
-    told = settings.connector_client_config_override_policy
-    policy = told.rpartition(".")[2].removesuffix(_POLICY_CLASS)
-    if policy not in POLICIES:
-        raise BadValue(
-            "connector.client.config.override.policy",
-            f"is {told!r}, which only a Java worker can ask: use {', '.join(POLICIES)}",
-        )
     return Worker(
         group_id=settings.group_id,
         consumer_group_id=settings.consumer_group_id,
         bootstrap_servers=settings.bootstrap_servers or "",
         topic_tracking_enable=settings.topic_tracking_enable,
         topic_tracking_allow_reset=settings.topic_tracking_allow_reset,
-        override_policy=policy,
+        override_policy=_policy(settings.connector_client_config_override_policy),
+        exactly_once_source=settings.exactly_once,
+        config_providers=settings.config_providers,
     )
+
+
+def _policy(told: str | None) -> str | None:
+    """The alias of a policy, which may be told by its class."""
+    policy = told and told.rpartition(".")[2].removesuffix(_POLICY_CLASS)
+    if policy is not None and policy not in POLICIES:
+        raise BadValue(
+            "connector.client.config.override.policy",
+            f"is {told!r}, which only a Java worker can ask: use {', '.join(POLICIES)}",
+        )
+    return policy
