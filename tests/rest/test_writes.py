@@ -194,7 +194,10 @@ def test_internal_requests_are_signed() -> None:
     assert refusal("POST", target, [{}]) == unsigned
     assert refusal("PUT", "/connectors/a/fence") == unsigned
     assert refusal("POST", target, {})[0] == 500
-    assert refusal("POST", target)[1].startswith("No content to map due to end-of-input")
+    status, message = refusal("POST", target)
+    assert status == 500
+    assert message.startswith("No content to map due to end-of-input\n at [Source: REDACTED")
+    assert message.endswith("; line: 1]")
     command = asked("POST", target, [{"a": "b"}, None], signed=True)
     assert command == commands.PublishTasks("a", ({"a": "b"}, {}))
     assert asked("PUT", "/connectors/a/fence", signed=True) == commands.FenceTasks("a")

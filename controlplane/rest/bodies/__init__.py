@@ -50,9 +50,10 @@ def create(body: bytes | None, profile: Profile) -> Create:
     """The body of `POST /connectors`. Raises `RestError` as all of these do."""
     found = _read(body, _create_bean(profile), profile)
     if found is None:
-        raise _missing(profile, "createRequest", f"{ENTITIES}.CreateConnectorRequest.name()")
+        method = f"{ENTITIES}.CreateConnectorRequest.name()"
+        raise _missing(profile, _null("createRequest", method))
     if found.get("config") is None:
-        raise _missing(profile, "connectorConfig", _GET, "the field config")
+        raise _missing(profile, _null("connectorConfig", _GET), "field config")
     offsets = found.get("initial_offsets")
     return Create(
         found.get("name"),
@@ -66,7 +67,7 @@ def config(body: bytes | None, profile: Profile) -> Config:
     """The body of `PUT /connectors/{c}/config`."""
     found: Config | None = _read(body, texts, profile)
     if found is None:
-        raise _missing(profile, "connectorConfig", _GET)
+        raise _missing(profile, _null("connectorConfig", _GET))
     return found
 
 
@@ -75,7 +76,7 @@ def patch(body: bytes | None, profile: Profile) -> Config:
     found: Config | None = _read(body, texts, profile)
     if found is None:
         method = "java.util.Map.forEach(java.util.function.BiConsumer)"
-        raise _missing(profile, "patch", method)
+        raise _missing(profile, _null("patch", method))
     return found
 
 
@@ -83,7 +84,7 @@ def alteration(body: bytes | None, profile: Profile) -> list[Offset]:
     """The body of `PATCH /connectors/{c}/offsets`."""
     found = _read(body, Bean("ConnectorOffsets", {"offsets": _offsets(profile)}), profile)
     if found is None:
-        raise _missing(profile, "offsets", f"{ENTITIES}.ConnectorOffsets.offsets()")
+        raise _missing(profile, _null("offsets", f"{ENTITIES}.ConnectorOffsets.offsets()"))
     return _listed(found.get("offsets") or [], profile)
 
 
@@ -91,7 +92,7 @@ def level(body: bytes | None, profile: Profile) -> str:
     """The body of `PUT /admin/loggers/{l}`."""
     found: Config | None = _read(body, texts, profile)
     if found is None:
-        raise _missing(profile, "levelMap", _GET)
+        raise _missing(profile, _null("levelMap", _GET))
     wanted = found.get("level")
     if wanted is None:
         raise BadRequest("Desired 'level' parameter was not specified in request.")
@@ -102,7 +103,8 @@ def task_configs(body: bytes | None, profile: Profile) -> list[Config | None]:
     """The body of the internal `POST /connectors/{c}/tasks`. A null body is an empty list."""
     shape = list_of(texts, f"java.util.Map<{TEXT},{TEXT}>")
     if not (body or b"").strip():
-        raise _refused(Fault("No content to map due to end-of-input", None), "", profile)
+        where = f"[Source: {source(profile)}; line: 1]"
+        raise _missing(profile, f"No content to map due to end-of-input\n at {where}")
     return _read(body, shape, profile) or []
 
 
@@ -156,7 +158,7 @@ def _listed(given: Any, profile: Profile) -> list[Offset]:
 def _one(item: dict[str, Any] | None, kind: str | None, profile: Profile) -> Offset:
     if item is None:
         method = f"{ENTITIES}.ConnectorOffset.partition()"
-        raise _missing(profile, "offset", method, "an element of offsets")
+        raise _missing(profile, _null("offset", method), "element of offsets")
     partition, offset = item.get("partition"), item.get("offset")
     if kind == "sink":
         partition, offset = _with_long_keys(partition), _with_long_keys(offset)
@@ -228,10 +230,13 @@ def _at(fault: Fault, units: str) -> str:
     return "" if where is None else f", line {where.line}, column {where.column}"
 
 
-def _missing(
-    profile: Profile, variable: str, method: str, what: str = "the body of the request"
-) -> RestError:
-    """What a worker says about something that is null: the words of its JVM (Java 14 and later)."""
+def _missing(profile: Profile, said: str, what: str = "body of the request") -> RestError:
+    """Something is not there, or null. Releases look at it all the same."""
     if profile.rest_bad_body_is_askers:
-        return BadRequest(f"{what} is missing".capitalize())
-    return Failed(f'Cannot invoke "{method}" because "{variable}" is null')
+        return BadRequest(f"The {what} is missing")
+    return Failed(said)
+
+
+def _null(variable: str, method: str) -> str:
+    """What the JVM (Java 14 and later) says about a method that is called on null."""
+    return f'Cannot invoke "{method}" because "{variable}" is null'

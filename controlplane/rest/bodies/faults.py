@@ -63,11 +63,11 @@ def place(units: str, at: int) -> Place:
     return Place(1 + len(breaks), at - (breaks[-1] if breaks else 0) + 1)
 
 
-def source(profile: Profile, *, of_bytes: bool = False) -> str:
-    """What a release's Jackson calls the source of a body; `of_bytes`: one that was read before."""
+def source(profile: Profile) -> str:
+    """What a release's Jackson calls the source of a body."""
     if profile.rest_body_source_hidden:
         return "REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled)"
-    return "(byte[])" if of_bytes else f"({_STREAM})"
+    return f"({_STREAM})"
 
 
 _STREAM = "org.glassfish.jersey.message.internal.ReaderInterceptorExecutor$UnCloseableInputStream"

@@ -34,7 +34,7 @@ TOKENS: Final = "(JSON String, Number, Array, Object or token 'null', 'true' or 
 class Scanner:
     """A place in a body that moves forward. Whatever is wrong is raised as `Fault`."""
 
-    def __init__(self, body: bytes, profile: Profile, *, of_bytes: bool = False) -> None:
+    def __init__(self, body: bytes, profile: Profile) -> None:
         mark = _MARK if body.startswith(_MARK) else b""
         try:
             text = read_text(body)
@@ -42,7 +42,7 @@ class Scanner:
             raise Fault(str(error), None, syntax=True) from None
         self.units = mark.decode("latin-1") + text.units
         self.profile = profile
-        self.source = source(profile, of_bytes=of_bytes)
+        self.source = source(profile)
         self.at = len(mark)
         self._in_bytes = text.in_bytes
         surrogates = profile.json_encoded_surrogates

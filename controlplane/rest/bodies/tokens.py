@@ -68,8 +68,8 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?+([eE][+-]?[0-9]++)?+")
 class Tokens:
     """A pass over one body. Whatever is wrong is raised as `Fault`."""
 
-    def __init__(self, body: bytes, profile: Profile, *, of_bytes: bool = False) -> None:
-        self.scanner = Scanner(body, profile, of_bytes=of_bytes)
+    def __init__(self, body: bytes, profile: Profile) -> None:
+        self.scanner = Scanner(body, profile)
         self._scopes = [_ROOT]
         self._entries = [0]
         self._unread: Token | None = None
