@@ -8,6 +8,7 @@ import pytest
 from controlplane.core.commands import AlterOffsets, Change
 from controlplane.core.context import Worker
 from controlplane.core.plan import AskHook, Outcome, Reason, Rejected, Thrown
+from controlplane.core.plugins import Plugins
 from tests.core.deciding import SOURCE, decided, planned, refused
 from tests.core.logs import offsets, tasks
 from tests.core.offset_cases import (
@@ -77,15 +78,28 @@ def test_the_connector_must_be_stopped(log: Log, command: Any, release: str) -> 
 
 
 @by_name
-def test_a_class_that_nobody_knows_keeps_its_offsets(command: Any) -> None:
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ('"x.Y"', "Failed to find any class that implements Connector and which name matches x.Y,"),
+        ("null", "Connector config {connector.class=null} contains no connector type"),
+        ('["x"]', "The connector.class [x] is no text"),
+    ],
+)
+def test_a_class_that_is_not_there_keeps_its_offsets(command: Any, written: str, told: str) -> None:
     """Where they lie depends on whether it is a source or a sink."""
-    log: Log = [("connector-a", '{"properties":{"connector.class":"x.Y"}}'), STOPPED]
+    log: Log = [("connector-a", f'{{"properties":{{"connector.class":{written}}}}}'), STOPPED]
     rejected = refused(log, command, "3.9")
     assert rejected.reason is Reason.FAILED
-    assert rejected.text is not None
-    assert rejected.text.startswith(
-        "Failed to find any class that implements Connector and which name matches x.Y"
-    )
+    assert str(rejected.text).startswith(told)
+
+
+@by_name
+def test_without_a_catalogue_nobody_knows_where_offsets_lie(command: Any) -> None:
+    """The class is trusted to be there, but not to be a source."""
+    rejected = refused(STOPPED_A, command, plugins=Plugins())
+    assert rejected.reason is Reason.FAILED
+    assert "list its class" in str(rejected.text)
 
 
 NESTED: list[tuple[dict[str, Any], str]] = [

@@ -29,6 +29,9 @@ from controlplane.core.plan import (
 )
 from controlplane.core.records import Properties, Target
 from controlplane.core.state import ClusterState
+from controlplane.core.validation import Failure
+from controlplane.core.validation.finding import find_connector
+from controlplane.core.validation.subject import Subject
 
 
 class Kept(Protocol):
@@ -110,14 +113,18 @@ def kept_of(
     state: ClusterState, name: str, config: Properties, context: Context
 ) -> Kept | Rejected:
     """The offsets of a connector with this config, or why they cannot be had here."""
-    connector_class = config.get("connector.class")
-    kind = _KINDS.get(context.plugins.type_of(connector_class))
-    if kind is SourceOffsets and (refused := unreachable(state, name, config, context)):
-        return refused
+    found = find_connector(Subject.of(config, context))
+    if isinstance(found, Failure):
+        return Rejected(Reason.FAILED, found.text)
+    kind = _KINDS.get(found.type)
     if kind is None:
-        text = "Failed to find any class that implements Connector and which name matches"
-        return Rejected(Reason.FAILED, f"{text} {connector_class}")
-    return kind(state, name, config, context)
+        text = (
+            f"Whether connector {name} is a source or a sink is not known, and so not where its "
+            f"offsets lie: list its class {found.class_name} with its type in the plugin catalogue"
+        )
+        return Rejected(Reason.FAILED, text)
+    refused = unreachable(state, name, config, context) if kind is SourceOffsets else None
+    return refused or kind(state, name, config, context)
 
 
 _KINDS: Mapping[str, type[SourceOffsets] | type[SinkOffsets]] = {

@@ -24,6 +24,8 @@ def find_connector(subject: Subject) -> Plugin | Failure:
     if name is None:
         told = f"Connector config {value_text(dict(subject.config))} contains no connector type"
         return Failure("BadRequestException", told)
+    if not isinstance(name, str):  # by a foreign hand
+        return _missing(subject, f"The {_CLASS} {value_text(name)} is no text")
     if name in _ABSTRACT:
         return _missing(subject, "Instantiation error")
     found = subject.path.connector(name)
