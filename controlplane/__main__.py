@@ -19,6 +19,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "import": Command("controlplane.cli.importing:import_logs", "Copy logs into an embedded log."),
+    "backup": Command("controlplane.cli.backup:backup", "Copy an embedded log while it is used."),
     "inspect": Command("controlplane.cli.inspect:inspect", "Show what a log makes a worker know."),
     "plan": Command("controlplane.cli.plan:plan", "Show what a request would write, or why not."),
     "verify": Command("controlplane.cli.verify:verify", "Compare a log with recorded answers."),

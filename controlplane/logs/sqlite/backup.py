@@ -1,35 +1,56 @@
 """A copy of the log while it is in use."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from controlplane.logs.log import LogNotUsable, LogUnavailable
+from controlplane.logs.log import LogCorrupt, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite.files import place
 
 
-def back_up(connection: sqlite3.Connection, path: Path) -> None:
-    """Copy everything as of now to a new file, which appears when it is complete.
+def back_up(connection: sqlite3.Connection, source: Path, path: Path) -> None:
+    """Copy everything as of now to a new file, which appears when it is complete and was checked.
 
-    Raises `LogNotUsable` if there is a file already, `LogUnavailable` if none can be made.
+    Raises `LogNotUsable` if there is a file already, `LogUnavailable` if none can be made,
+    `LogCorrupt` if what is to be copied is damaged.
     """
     try:
+        _check_free(path)  # before a long copy is made for nothing
         with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
             made = Path(folder, path.name)
             _copy(connection, made)
+            _check(made, source)
             place(made, path)
     except FileExistsError:
         message = f"There is a file {path} already: name one that is not there"
         raise LogNotUsable(message) from None
     except OSError as error:
-        message = f"The backup {path} cannot be made ({error.strerror}): check that its directory"
-        raise LogUnavailable(f"{message} is there, may be written, and has room") from error
+        message = f"The backup {path} cannot be made ({error.strerror or error}): check that its"
+        raise LogUnavailable(
+            f"{message} directory is there, may be written, and has room"
+        ) from error
+
+
+def _check_free(path: Path) -> None:
+    if path.exists():
+        raise FileExistsError
 
 
 def _copy(connection: sqlite3.Connection, made: Path) -> None:
     """All at once: in steps, every append of another process would start it from the beginning."""
-    target = sqlite3.connect(made, isolation_level=None)
-    try:
-        connection.backup(target)
-    finally:
-        target.close()
+    with closing(sqlite3.connect(made, isolation_level=None)) as target:
+        try:
+            connection.backup(target)
+        except sqlite3.OperationalError as error:
+            # Full, or not to be written to; of a log that cannot be read it would be told before.
+            raise OSError(str(error)) from error
+
+
+def _check(made: Path, source: Path) -> None:
+    """Look at every page: pages are copied as they are, damaged ones too."""
+    with closing(sqlite3.connect(made, isolation_level=None)) as copy:
+        (found,) = copy.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        why = " ".join(found.split())
+        raise LogCorrupt(f"The log {source} is damaged ({why}): go back to an earlier backup")

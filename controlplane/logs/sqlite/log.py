@@ -191,8 +191,8 @@ class SqliteLog:
         return removed
 
     async def backup(self, path: Path | str) -> None:
-        """Copy the log as of now to a new file, while it is in use."""
-        await self._read(partial(back_up, path=Path(path)))
+        """Copy the log as of now to a new file, while it is in use; the copy is checked."""
+        await self._read(partial(back_up, source=self.path, path=Path(path)))
 
     async def _compact(self, stretch: reader.Stretch, *, tombstones: bool) -> int:
         sieve = Sieve()
