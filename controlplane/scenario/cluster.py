@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from controlplane.core.commands import Asked
-from controlplane.core.plan import Step
+from controlplane.core.commands import AnyCommand, Asked
+from controlplane.core.plan import Outcome, Rejected, Step
 from controlplane.scenario.journal import Deed, Journal
 from controlplane.scenario.running import Crashed, Running, Surroundings
 from controlplane.scenario.workers import Worker
@@ -34,12 +34,21 @@ class Repair(NamedTuple):
     reason: str | None = None
 
 
-class Takeover(NamedTuple):
-    """A worker that has begun to lead, with what it had to repair; `crashed` behind this step."""
+class Attempt(NamedTuple):
+    """A command and what a worker has made of it; it has `crashed` behind this step, or ended."""
 
     worker: Worker
-    repairs: Sequence[Repair] = ()
-    crashed: str | None = None
+    deeds: Sequence[Deed]
+    ended: Outcome | Rejected | None = None
+    crashed: str = ""
+
+
+class Takeover(NamedTuple):
+    """A worker that has begun to lead, and what it had to repair; `crashed` behind this step."""
+
+    worker: Worker
+    repairs: Sequence[Repair]
+    crashed: str = ""
 
 
 class Cluster:
@@ -84,6 +93,18 @@ class Cluster:
             await self.end(name)
             return Takeover(self.workers[name], _repairs(told, deeds), str(crash))
         return Takeover(self.workers[name], _repairs(told, self._journal.end()))
+
+    async def execute(self, name: str, command: AnyCommand) -> Attempt:
+        """A worker that runs carries out a command."""
+        running = self.running[name]
+        await self._journal.begin()
+        try:
+            ended = await running.execute(command)
+        except Crashed as crash:
+            deeds = self._journal.end()
+            await self.end(name)
+            return Attempt(running.worker, deeds, crashed=str(crash))
+        return Attempt(running.worker, self._journal.end(), ended)
 
     async def takeover(self) -> Takeover | None:
         """Whoever takes over because the leader has been silent for too long; None if nobody."""

@@ -1,5 +1,23 @@
-"""The connector classes that the workers of every scenario know."""
+"""The connector classes that the workers of every scenario know, beside Kafka's own."""
+
+from functools import cache
+
+import msgspec
 
 from controlplane.core.plugins import Plugins
+from controlplane.plugins import catalogued
 
-PLUGINS = Plugins({"JdbcSource": "source", "JdbcSink": "sink"})
+_CLASSES = {"JdbcSource": "source", "JdbcSink": "sink"}
+
+_HOOK = (
+    "by the config key 'hook': accepts accepts, unsupported raises UnsupportedOperationException, "
+    "refuses raises ConnectException('No such table')"
+)
+"""What their `alterOffsets` says of any offsets; without the key that it does not know."""
+
+
+@cache
+def plugins() -> Plugins:
+    """The same for all workers of all scenarios."""
+    classes = [{"class": one, "type": of, "alter_offsets": _HOOK} for one, of in _CLASSES.items()]
+    return catalogued(msgspec.json.encode(classes))

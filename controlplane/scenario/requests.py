@@ -1,6 +1,5 @@
 """A request to a worker, from its asker's side: what is answered, and what it makes workers do."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from controlplane.core.commands import AnyCommand
@@ -10,8 +9,8 @@ from controlplane.rest.errors import Answer, RestError, refused
 from controlplane.rest.outcomes import Done
 from controlplane.rest.reads import Reading, answer
 from controlplane.rest.writes import command_of, shown
-from controlplane.scenario.journal import Deed
-from controlplane.scenario.running import Crashed, Running
+from controlplane.scenario.cluster import Attempt
+from controlplane.scenario.running import Running
 from controlplane.scenario.world import World
 
 
@@ -25,21 +24,14 @@ class Request(NamedTuple):
     """It comes from a worker of the cluster."""
 
 
-class Crash(NamedTuple):
-    """Who crashed, and behind which step."""
-
-    worker: str
-    step: str
-
-
 class Exchange(NamedTuple):
     """A request and all that came of it. Without an `answer` nobody has answered."""
 
     answer: Answer | None
-    deeds: Sequence[Deed] = ()
+    attempt: Attempt | None = None
+    """What was made of it by whoever had to carry it out."""
     passed_on: tuple[str, str] | None = None
     """From the worker that was asked to the one that leads."""
-    crash: Crash | None = None
 
 
 async def exchange(world: World, via: str, request: Request) -> Exchange:
@@ -76,9 +68,10 @@ async def _passed_on(
     except RestError as error:
         return Exchange(error.answer(), passed_on=way)
     made = await _carried_out(world, leader, command)
-    if made.crash is not None:
-        made = made._replace(answer=forwarding.broken_off().answer())
-    return made._replace(passed_on=way)
+    lost = made.answer is None
+    return made._replace(
+        answer=forwarding.broken_off().answer() if lost else made.answer, passed_on=way
+    )
 
 
 def _command(request: Request, by: Running) -> AnyCommand:
@@ -87,15 +80,11 @@ def _command(request: Request, by: Running) -> AnyCommand:
 
 
 async def _carried_out(world: World, by: Running, command: AnyCommand) -> Exchange:
-    await world.journal.begin()
-    try:
-        ended = await by.execute(command)
-    except Crashed as crash:
-        deeds = world.journal.end()
-        await world.cluster.end(by.worker.name)
-        return Exchange(None, deeds, crash=Crash(by.worker.name, str(crash)))
-    deeds = world.journal.end()
-    if isinstance(ended, Rejected):
-        return Exchange(refused(ended).answer(), deeds)
-    done = Done(command, ended, await by.read(), by.worker.profile, world.plugins)
-    return Exchange(shown(done), deeds)
+    attempt = await world.cluster.execute(by.worker.name, command)
+    match attempt.ended:
+        case None:
+            return Exchange(None, attempt)
+        case Rejected():
+            return Exchange(refused(attempt.ended).answer(), attempt)
+    done = Done(command, attempt.ended, await by.read(), by.worker.profile, world.plugins)
+    return Exchange(shown(done), attempt)

@@ -16,6 +16,7 @@ from controlplane.controller.performing import Performing
 from controlplane.controller.writing import Writing
 from controlplane.core.commands import AnyCommand, Asked
 from controlplane.core.context import Context
+from controlplane.core.context import Worker as Settings
 from controlplane.core.decide import decide
 from controlplane.core.evolve import Fold
 from controlplane.core.plan import Outcome, Rejected
@@ -51,7 +52,8 @@ class Running:
         self._stepped = stepped
         fold = Fold(worker.profile, topics=around.topics, exactly_once=worker.exactly_once)
         self._reader = ReaderWhenAsked(around.log, fold)
-        self._context = Context(profile=worker.profile, plugins=around.plugins)
+        settings = Settings(exactly_once_source=worker.exactly_once)
+        self._context = Context(profile=worker.profile, worker=settings, plugins=around.plugins)
         self._controller: Controller | None = None
 
     @property

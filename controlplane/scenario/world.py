@@ -16,7 +16,7 @@ from controlplane.scenario.cluster import Cluster
 from controlplane.scenario.folds import Folds
 from controlplane.scenario.groups import Groups
 from controlplane.scenario.journal import Journal
-from controlplane.scenario.plugins import PLUGINS
+from controlplane.scenario.plugins import plugins
 from controlplane.scenario.running import Surroundings
 from controlplane.scenario.workers import Column, columns
 
@@ -45,7 +45,7 @@ class World:
         self.folds = folds
         self.log = MemoryLog()
         self.topics = Topics()
-        self.plugins = PLUGINS
+        self.plugins = plugins()
         self.journal = Journal(self.log, [self.topics.commands])
         around = Surroundings(self.log, self.topics, self.plugins, Groups(), self.now_ms, count(1))
         self.cluster = Cluster(around, self.journal)

@@ -54,6 +54,9 @@ WRONG_LATER = {
     "tick": "4: `tick` takes one word, and 0 are there",
     "tick soon": "4: `soon` is not a time: write it like 5s or 250ms",
     "tick -5s": "4: time does not run back: `tick 5s`",
+    "undo orders": "4: say as of when: to=config@1",
+    "undo orders to=config@0": "4: the log has no record at config@0: ",
+    "undo orders to=config@0 offsets=all": "4: offsets=all: use on or off",
     "stabilize now": "4: `stabilize` takes no words, and 1 are there",
     "view all": "4: there is no view all: use connectors, tasks, status, topics, offsets, ",
 }
@@ -61,6 +64,7 @@ WRONG_LATER = {
 
 WRONG_WHEN_DOWN = {
     "crash w1": "7: w1 does not run: `start w1` first",
+    "undo orders to=config@0": "7: w1 leads and does not run: `start w1` first",
     "roll w2 to=3.9 leader=w1": "7: leader=w1 does not run: `start w1` first",
 }
 """The same after `w1` has crashed."""

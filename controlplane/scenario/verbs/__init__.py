@@ -17,6 +17,7 @@ from controlplane.scenario.verbs.requests import request
 from controlplane.scenario.verbs.roll import roll
 from controlplane.scenario.verbs.start import start
 from controlplane.scenario.verbs.tick import stabilize, tick
+from controlplane.scenario.verbs.undo import undo
 from controlplane.scenario.verbs.view import view
 from controlplane.scenario.world import World
 
@@ -35,6 +36,7 @@ VERBS: Mapping[str, Verb] = {
     "stabilize": stabilize,
     "start": start,
     "tick": tick,
+    "undo": undo,
     "view": view,
     **dict.fromkeys(("GET", "POST", "PUT", "PATCH", "DELETE"), request),
 }

@@ -1,12 +1,11 @@
 """`GET`, `POST`, `PUT`, `PATCH`, `DELETE`: requests to a worker."""
 
-from collections.abc import Iterator
-
 from controlplane.scenario import show
 from controlplane.scenario.parse import Step
 from controlplane.scenario.requests import Exchange, Request, exchange
 from controlplane.scenario.verbs import asking
 from controlplane.scenario.verbs.asking import BadStep
+from controlplane.scenario.verbs.deeds import attempted
 from controlplane.scenario.world import World
 
 
@@ -55,14 +54,8 @@ async def request(world: World, step: Step) -> list[str]:
 
 
 async def _shown(world: World, made: Exchange) -> list[str]:
-    steps = world.settings["steps"]
-    partitioned = await world.partitioned()
-    deeds = show.deeds(made.deeds, world.topics, partitioned, steps=steps)
-    answered = [*_crashed(made), show.answer(made.answer)]
     way = [f"forwarded {made.passed_on[0]} -> {made.passed_on[1]}"] if made.passed_on else []
-    return [*way, *deeds, *answered] if steps else [*way, *answered, *deeds]
-
-
-def _crashed(made: Exchange) -> Iterator[str]:
-    if made.crash is not None:
-        yield f"{made.crash.worker} crashed after {made.crash.step}"
+    answer = show.answer(made.answer)
+    if made.attempt is None:
+        return [*way, answer]
+    return [*way, *await attempted(world, made.attempt, answer)]

@@ -3,7 +3,7 @@
 from controlplane.scenario.parse import Step
 from controlplane.scenario.verbs import asking
 from controlplane.scenario.verbs.asking import BadStep
-from controlplane.scenario.verbs.leading import repaired
+from controlplane.scenario.verbs.deeds import repaired
 from controlplane.scenario.world import World
 
 

@@ -5,7 +5,7 @@ from controlplane.scenario.parse import Step
 from controlplane.scenario.show import OK
 from controlplane.scenario.verbs import asking
 from controlplane.scenario.verbs.asking import BadStep
-from controlplane.scenario.verbs.leading import INDENT, repaired
+from controlplane.scenario.verbs.deeds import INDENT, repaired
 from controlplane.scenario.world import World
 
 

@@ -1,0 +1,41 @@
+"""What workers do, as every verb prints it that makes them do something."""
+
+from collections.abc import Iterator
+
+from controlplane.scenario import show
+from controlplane.scenario.cluster import Attempt, Repair, Takeover
+from controlplane.scenario.notation import printable
+from controlplane.scenario.workers import Worker
+from controlplane.scenario.world import World
+
+INDENT = "  "
+
+
+async def attempted(world: World, attempt: Attempt, answer: str) -> list[str]:
+    """A command: the answer and the records; with `steps=on` the records first, as they came."""
+    steps = world.settings["steps"]
+    partitioned = await world.partitioned()
+    deeds = show.deeds(attempt.deeds, world.topics, partitioned, steps=steps)
+    answered = [*_crashed(attempt.worker, attempt.crashed), answer]
+    return [*deeds, *answered] if steps else [*answered, *deeds]
+
+
+async def repaired(world: World, takeover: Takeover) -> list[str]:
+    """The commands that a new leader has ended, each with its records below."""
+    partitioned = await world.partitioned()
+    lines = [line for one in takeover.repairs for line in _lines(world, one, partitioned)]
+    return [*lines, *_crashed(takeover.worker, takeover.crashed)]
+
+
+def _lines(world: World, repair: Repair, partitioned: frozenset[str]) -> Iterator[str]:
+    ending = f": {repair.ending}" if repair.ending else ""
+    reason = f", {repair.reason}" if repair.reason else ""
+    yield printable(repair.what + ending + reason)
+    steps = world.settings["steps"]
+    for line in show.deeds(repair.deeds, world.topics, partitioned, steps=steps):
+        yield INDENT + line
+
+
+def _crashed(worker: Worker, step: str) -> Iterator[str]:
+    if step:
+        yield f"{worker.name} crashed after {step}"

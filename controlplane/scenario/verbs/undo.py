@@ -1,0 +1,52 @@
+"""`undo`: a connector is put back as it was."""
+
+from controlplane.asof import Past
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.plan import Rejected
+from controlplane.core.undo import restoration
+from controlplane.scenario.notation import printable
+from controlplane.scenario.parse import Step
+from controlplane.scenario.show import NO_RESPONSE
+from controlplane.scenario.verbs import asking
+from controlplane.scenario.verbs.asking import BadStep
+from controlplane.scenario.verbs.deeds import attempted
+from controlplane.scenario.world import World
+
+
+async def undo(world: World, step: Step) -> list[str]:
+    """Let the leader put a connector back as of a moment: config and target state.
+
+    With `offsets=on` those, too. It is ours, and no request of Connect's: `done`, or why not.
+
+        undo orders to=config@1
+        ----
+        done
+        config@5  target-state-orders   {"state":"STARTED","state.v2":"STARTED"}
+    """
+    asking.started(world)
+    asking.only(step, words=1, options=("to", "offsets"))
+    if "to" not in step.options:
+        raise BadStep("say as of when: to=config@1")
+    leader = world.cluster.running.get(world.cluster.leader)
+    if leader is None:
+        name = world.cluster.leader
+        raise BadStep(f"{name} leads and does not run: `start {name}` first")
+    offsets = asking.choice(step, "offsets", ("on", "off"), "off") == "on"
+    world.pass_ms()
+    profile, exactly_once = leader.worker.profile, leader.worker.exactly_once
+    past = Past(world.log, topics=world.topics, exactly_once=exactly_once)
+    ends = await world.log.ends(await world.log.topics())
+    try:
+        then = await past.state(step.options["to"], profile, ends)
+    except UnknownMoment as error:
+        raise BadStep(str(error)) from None
+    command = restoration(then.state, step.words[0], offsets=offsets)
+    attempt = await world.cluster.execute(leader.worker.name, command)
+    match attempt.ended:
+        case None:
+            told = NO_RESPONSE
+        case Rejected(_, text):
+            told = printable(f"refused: {text}")
+        case _:
+            told = "done"
+    return await attempted(world, attempt, told)
