@@ -19,8 +19,8 @@ def check_converters(subject: Subject, checked: Mapping[str, Checked]) -> Iterat
     if not subject.profile.converters_validated:
         return
     for what in ("header", "key", "value"):
-        found = checked[f"{what}.converter"]
-        if isinstance(found.value, JavaClass) and not found.errors:
+        found = checked.get(f"{what}.converter")
+        if found is not None and isinstance(found.value, JavaClass) and not found.errors:
             yield from _converter(subject, what, found.value)
 
 
