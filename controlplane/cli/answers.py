@@ -5,8 +5,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from controlplane.cli.printing import bounded
 from controlplane.core.redact import redacted_value
+from controlplane.core.shown import bounded
 from controlplane.scenario.story import Given
 
 DIFFERS = " (differs)"

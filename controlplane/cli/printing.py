@@ -5,11 +5,9 @@ text around are printed as escapes, and nothing is taken for markup.
 """
 
 import json
-import math
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
 from io import StringIO
 from typing import Any
 
@@ -18,6 +16,7 @@ from rich.text import Text
 
 from controlplane.cli.failing import write
 from controlplane.core import javajson
+from controlplane.core.shown import ELLIPSIS, plain
 
 WIDE_COLUMNS = 200
 """Width of tables in files and pipes (unless COLUMNS is set): one line a row, nearly always."""
@@ -25,14 +24,8 @@ WIDE_COLUMNS = 200
 LONG_CHARACTERS = 400
 """What is longer is cut where it is printed for people: a stack trace, a config."""
 
-DEPTH_SHOWN = 32
-"""Nobody reads what is nested more deeply: it is left out where people read."""
-
 DEPTH_INDENTED = 100
 """JSON that is nested more deeply comes on one line: indented, it would be mostly spaces."""
-
-TOMBSTONE = "∅"
-ELLIPSIS = "…"
 
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
@@ -50,8 +43,8 @@ def _escape(character: str) -> str:
 
 def short(text: str, characters: int = LONG_CHARACTERS) -> str:
     """A safe text of bounded length."""
-    plain = safe(text)
-    return plain if len(plain) <= characters else plain[: characters - 1] + ELLIPSIS
+    line = safe(text)
+    return line if len(line) <= characters else line[: characters - 1] + ELLIPSIS
 
 
 def count(number: int, what: str) -> str:
@@ -72,61 +65,17 @@ def note(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print a JSON document for machines, indented unless it is nested too deeply for that."""
-    plain = _plain(value)
-    if _is_deep(plain):
-        text = javajson.encode(plain).decode()
+    document = plain(value)
+    if _is_deep(document):
+        text = javajson.encode(document).decode()
     else:
         ascii_only = not (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
-        text = json.dumps(plain, indent=2, ensure_ascii=ascii_only)
+        text = json.dumps(document, indent=2, ensure_ascii=ascii_only)
     # A lone surrogate is no UTF-8, but as an escape it is JSON.
     write(_SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text) + "\n")
 
 
-def json_line(value: Any) -> str:
-    """A JSON value on one line, for people: what lies too deep is left out."""
-    return json.dumps(bounded(value), ensure_ascii=False)
-
-
-def bounded(value: Any) -> Any:
-    """A JSON value as deep as people read, and no deeper."""
-    return _plain(value, DEPTH_SHOWN)
-
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def _plain(value: Any, depth_max: int | None = None) -> Any:
-    """A value that `json` can write, of bounded depth if asked for.
-
-    Numbers that are none come as Jackson writes them. Nothing here calls itself: values are nested
-    as deeply as Connect reads them.
-    """
-    done: list[Any] = [None]
-    waiting: list[tuple[Any, Any, Any, int]] = [(done, 0, value, 1)]
-    while waiting:
-        into, place, item, depth = waiting.pop()
-        if not isinstance(item, Mapping | list | tuple | range):
-            into[place] = _finite(item)
-        elif depth_max is not None and depth > depth_max:
-            into[place] = ELLIPSIS
-        else:
-            into[place], members = _empty(item)
-            waiting += [(into[place], at, member, depth + 1) for at, member in members]
-    return done[0]
-
-
-def _empty(item: Any) -> tuple[Any, Iterable[tuple[Any, Any]]]:
-    """A container with a place for each member, and the members with their places."""
-    if isinstance(item, Mapping):
-        names = {str(name): member for name, member in item.items()}
-        return dict.fromkeys(names), names.items()
-    return [None] * len(item), enumerate(item)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
 
 
 def _is_deep(value: Any) -> bool:

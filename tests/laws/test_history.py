@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.cli.inspect.history import concerning, events
 from controlplane.core.diff import Aspect, diff
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import fold
+from controlplane.core.history import concerning, history
 from controlplane.core.order import in_order
 from controlplane.core.profiles import PROFILES, Profile
 from controlplane.core.state import Topics
@@ -34,7 +34,7 @@ ODD_KEYS = [
 def told(log: list[Entry], name: str, profile: Profile) -> Facts:
     """What is left of a connector when every event of its history has happened."""
     facts: Facts = {}
-    for event in events(concerning(log, name, TOPICS, profile), name, profile, TOPICS):
+    for event in history(log, name, profile).events:
         if event.aspect not in (None, Aspect.SOURCE_OFFSET):
             facts[event.aspect, event.item] = event.after
     return {place: value for place, value in facts.items() if value not in (None, 0)}

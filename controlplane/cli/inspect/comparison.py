@@ -8,7 +8,6 @@ import msgspec
 from controlplane.cli import records
 from controlplane.cli.inspect.facts import NONE, Facts, all_facts, states
 from controlplane.cli.inspect.overview import vector
-from controlplane.cli.inspect.shown import item, shown, text
 from controlplane.cli.printing import count, print_json, say
 from controlplane.cli.sources import Source
 from controlplane.cli.tables import table
@@ -16,6 +15,7 @@ from controlplane.core.diff import Aspect, Change, diff
 from controlplane.core.entry import Entry, Position
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
+from controlplane.core.shown import item, shown, text
 from controlplane.core.state import ClusterState
 
 DIFFERENCES_SHOWN = 100

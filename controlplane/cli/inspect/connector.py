@@ -8,13 +8,14 @@ import msgspec
 from controlplane.cli.failing import Refused
 from controlplane.cli.inspect.facts import NONE, facts, names, report
 from controlplane.cli.inspect.overview import heading
-from controlplane.cli.printing import count, json_line, print_json, say
+from controlplane.cli.printing import count, print_json, say
 from controlplane.cli.sources import Source
 from controlplane.cli.tables import table
 from controlplane.core import views
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
 from controlplane.core.redact import redacted, redacted_value
+from controlplane.core.shown import json_line
 from controlplane.core.state import ClusterState
 
 OFFSETS_SHOWN = 50

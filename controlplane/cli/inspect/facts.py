@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from controlplane.cli.printing import json_line
 from controlplane.core import views
 from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
 from controlplane.core.records import Status
 from controlplane.core.redact import redacted, redacted_text, redacted_value
+from controlplane.core.shown import json_line
 from controlplane.core.state import ClusterState
 
 NONE = "-"

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from controlplane.cli import records
 from controlplane.cli.inspect.overview import heading, vector
-from controlplane.cli.inspect.owners import owner
 from controlplane.cli.printing import count, print_json, say
 from controlplane.cli.sources import Source
 from controlplane.cli.tables import table
 from controlplane.core.entry import Entry, Position
 from controlplane.core.hazards import Danger, Hazard, hazards, hazards_of_each, worst_first
+from controlplane.core.owners import owner
 from controlplane.core.profiles import KIP, NEWEST, RELEASES, Profile
 from controlplane.core.redact import redacted_text
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from controlplane.cli.inspect import shown as fact
 from controlplane.cli.plan.foreseen import Foreseen
-from controlplane.cli.printing import TOMBSTONE, count, json_line, print_json, safe, say, short
+from controlplane.cli.printing import count, print_json, safe, say, short
 from controlplane.cli.tables import table
+from controlplane.core import shown as fact
 from controlplane.core.decide.ahead import place_of
 from controlplane.core.diff import Aspect, Change
 from controlplane.core.plan import (
@@ -24,6 +24,7 @@ from controlplane.core.plan import (
     Step,
 )
 from controlplane.core.redact import redacted_text, redacted_value
+from controlplane.core.shown import TOMBSTONE, json_line
 from controlplane.core.state import ClusterState
 from controlplane.rest.errors import Answer
 

@@ -1,11 +1,67 @@
-"""Values of facts about a connector, as people are shown them: short, and without secrets."""
+"""Values as people are shown them: short, of bounded depth, and without secrets."""
 
-from collections.abc import Mapping
+import json
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from controlplane.cli.printing import TOMBSTONE, json_line
 from controlplane.core.diff import Aspect
 from controlplane.core.redact import is_secret, redacted_text, redacted_value
+
+DEPTH_SHOWN = 32
+"""Nobody reads what is nested more deeply: it is left out where people read."""
+
+TOMBSTONE = "∅"
+ELLIPSIS = "…"
+
+# --- JSON ------------------------------------------------------------------------------------
+
+
+def json_line(value: Any) -> str:
+    """A JSON value on one line, for people: what lies too deep is left out."""
+    return json.dumps(bounded(value), ensure_ascii=False)
+
+
+def bounded(value: Any) -> Any:
+    """A JSON value as deep as people read, and no deeper."""
+    return plain(value, DEPTH_SHOWN)
+
+
+def plain(value: Any, depth_max: int | None = None) -> Any:
+    """A value that `json` can write, of bounded depth if asked for.
+
+    Numbers that are none come as Jackson writes them. Nothing here calls itself: values are nested
+    as deeply as Connect reads them.
+    """
+    done: list[Any] = [None]
+    waiting: list[tuple[Any, Any, Any, int]] = [(done, 0, value, 1)]
+    while waiting:
+        into, place, item, depth = waiting.pop()
+        if not isinstance(item, Mapping | list | tuple | range):
+            into[place] = _finite(item)
+        elif depth_max is not None and depth > depth_max:
+            into[place] = ELLIPSIS
+        else:
+            into[place], members = _empty(item)
+            waiting += [(into[place], at, member, depth + 1) for at, member in members]
+    return done[0]
+
+
+def _empty(item: Any) -> tuple[Any, Iterable[tuple[Any, Any]]]:
+    """A container with a place for each member, and the members with their places."""
+    if isinstance(item, Mapping):
+        names = {str(name): member for name, member in item.items()}
+        return dict.fromkeys(names), names.items()
+    return [None] * len(item), enumerate(item)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+# --- facts about a connector -----------------------------------------------------------------
 
 
 def shown(aspect: Aspect, item: Any, value: Any) -> Any:
