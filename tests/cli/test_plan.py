@@ -205,6 +205,15 @@ def test_what_a_hook_says_is_told() -> None:
     assert 'answer: 200 {"message": "The offsets for this connector have been altered' in said.out
 
 
+def test_a_class_that_nobody_knows_is_believed() -> None:
+    """And that is said."""
+    config = '{"connector.class":"no.Such"}'
+    said = call("plan", LOG, "PUT", "/connectors/new/config", config)
+    assert said.code == 0
+    assert "assumed: no.Such is there and takes this config; --plugins could tell" in said.out
+    assert plan("PUT", "/connectors/new/config", config).code == 1
+
+
 def test_fencing_is_told_in_words() -> None:
     """With exactly-once support, and what a worker's file says."""
     at = ("--exactly-once", "--profile", "3.9", "--signed")
@@ -213,6 +222,18 @@ def test_fencing_is_told_in_words() -> None:
     assert said.code == 0
     assert "fence the producers connect-cluster-pages-0, connect-cluster-pages-1" in said.out
     assert "a worker of 3.9.2 with exactly-once support would write to" in said.out
+
+
+def test_exactly_once_support_decides() -> None:
+    """A connector that must have it is refused for another reason where there is none."""
+    asked = ("--profile", "3.9", "PUT", "/connectors/new/config")
+    config = {"connector.class": "lab.PagesSourceConnector", "topics": "t"}
+    body = json.dumps({**config, "exactly.once.support": "required"})
+    without = plan(*asked, body, log=EXACTLY_ONCE)
+    assert "This worker does not have exactly-once source support enabled." in without.out
+    with_ = plan("--exactly-once", *asked, body, log=EXACTLY_ONCE)
+    assert "The connector does not implement the API required" in with_.out
+    assert (without.code, with_.code) == (1, 1)
 
 
 def test_a_workers_file_counts(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
+import msgspec
 
 from controlplane.cli.failing import FOUND, Refused
 from controlplane.cli.inspect.overview import heading
@@ -101,9 +102,10 @@ def plan(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     asked = _asked(method, path, body, undo, to)
     asked = asked._replace(signed=signed, offsets=offsets)
     support = exactly_once or reading.settings.exactly_once
+    worker = reading.configuration.make(WorkerSettings, deciding)
     context = Context(
         profile=read_profile(profile, exactly_once=support),
-        worker=reading.configuration.make(WorkerSettings, deciding),
+        worker=msgspec.structs.replace(worker, exactly_once_source=support),
         plugins=read_plugins(plugins),
     )
     question = _Question(asked, context, _group(group), output)

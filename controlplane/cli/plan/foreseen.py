@@ -1,10 +1,18 @@
 """A decision at a point of a log, with what had to be assumed of the world for it."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
 
-from controlplane.core.commands import AnyCommand, ConnectorCommand
+from controlplane.core.commands import (
+    AnyCommand,
+    ConnectorCommand,
+    CreateConnector,
+    PatchConfig,
+    PutConfig,
+    RestoreConnector,
+)
 from controlplane.core.context import Context
 from controlplane.core.decide import decide
 from controlplane.core.decide.ahead import ahead
@@ -18,8 +26,10 @@ from controlplane.core.plan import (
     Plan,
     Rejected,
 )
-from controlplane.core.plugins import Plugins
+from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
 from controlplane.core.state import ClusterState
+
+_WITH_CONFIG = (CreateConnector, PutConfig, PatchConfig, RestoreConnector)
 
 
 class Foreseen(NamedTuple):
@@ -50,6 +60,7 @@ def foresee(
         decision = decide(state, command, context)
         if isinstance(decision, Plan | Rejected):
             after = ahead(state, decision) if isinstance(decision, Plan) else state
+            assumed += _of_class(command, after, context.plugins)
             return Foreseen(command, decision, state, after, tuple(dict.fromkeys(assumed)))
         if isinstance(decision, AskGroup):
             assumed.append(_of_group(decision.group, group))
@@ -67,6 +78,14 @@ def hooked(question: AskHook, plugins: Plugins) -> HookOutcome:
     """
     hook = plugins.hook(question.config.get("connector.class"))
     return Done(definite=False) if hook is None else hook(question.config, question.offsets)
+
+
+def _of_class(command: AnyCommand, after: ClusterState, plugins: Plugins) -> Iterator[str]:
+    """A config of a class that nobody knows is believed."""
+    if isinstance(command, _WITH_CONFIG):
+        name = after.config.connectors.get(command.connector, {}).get("connector.class")
+        if name is not None and plugins.type_of(name) == UNKNOWN_TYPE:
+            yield f"{name} is there and takes this config; --plugins could tell"
 
 
 def _of_group(group: str, told: GroupOffsets | None) -> str:
