@@ -21,6 +21,9 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """`connector.client.config.override.policy`: All, None or Principal; not set: the release's."""
     exactly_once_source: bool = False
     """`exactly.once.source.support` is enabled."""
+    key_converter: str | None = None
+    value_converter: str | None = None
+    header_converter: str = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
     config_providers: tuple[str, ...] = ()
     """Names of `config.providers`: what they fill in is not known here, and believed."""
 

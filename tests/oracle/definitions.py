@@ -90,7 +90,7 @@ IMPLIED = (
         "documentation": "The alias of a predicate used to determine whether to apply this "
         "transformation.",
         "since": "2.6.0",
-        "before": [{"until": "3.0.0", "default": ""}],
+        "before": [{"until": "3.5.0", "default": ""}],
     },
     {
         "name": "negate",

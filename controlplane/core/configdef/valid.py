@@ -188,6 +188,13 @@ def check_class(value: JavaClass, interface: str) -> None:
     """
     if value.kinds and KINDS[interface] not in value.kinds:
         raise Invalid(f"Class {value} does not implement the {interface} interface")
+    if value.nested:
+        raise Invalid(f"This class {abstract(value)}")
+
+
+def abstract(value: JavaClass) -> str:
+    """That a class cannot be used, but those within it can."""
+    return f"is abstract and cannot be created. Did you mean {', '.join(value.nested)}?"
 
 
 KINDS = {

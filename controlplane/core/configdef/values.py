@@ -10,10 +10,13 @@ from controlplane.core.java_values import value_text
 
 
 class JavaClass(NamedTuple):
-    """A class that was found, and the kinds of plugin that it is; none: nobody knows."""
+    """A class that was found."""
 
     name: str
     kinds: frozenset[str] = frozenset()
+    """The kinds of plugin that it is; none: nobody knows."""
+    nested: tuple[str, ...] = ()
+    """Plugins within it: it is abstract, and one of these is meant."""
 
     def __str__(self) -> str:
         return f"class {self.name}"

@@ -58,7 +58,8 @@ class Plugins:
     def type_of(self, connector_class: Any) -> str:
         """`source`, `sink` or `unknown`, by full class name or alias (`FileStreamSource`)."""
         found = self._connector(connector_class)
-        return UNKNOWN_TYPE if found is None else found.type
+        known = found is not None and found.type in {"source", "sink"}
+        return found.type if found is not None and known else UNKNOWN_TYPE
 
     def hook(self, connector_class: Any) -> Hook | None:
         """What the connector's `alterOffsets` does; None: nobody knows the class."""

@@ -8,7 +8,8 @@ from controlplane.core.plugins.catalogue import Own, Plugin
 from controlplane.core.plugins.names import aliases, simple_name
 from controlplane.core.profiles import Profile
 
-CONNECTORS = ("source", "sink")
+CONNECTORS = ("source", "sink", "connector")
+"""Types of connectors; the last is that of a connector that is neither, which Kafka once had."""
 
 
 class ClassPath:
@@ -42,6 +43,10 @@ class ClassPath:
     def named(self, class_name: str) -> Sequence[Plugin]:
         """All that the class of this full name is."""
         return self._by_class.get(class_name, ())
+
+    def nested(self, class_name: str) -> tuple[str, ...]:
+        """Plugins whose classes stand within this one."""
+        return tuple(sorted(name for name in self._by_class if name.startswith(class_name + "$")))
 
     @cached_property
     def _by_class(self) -> Mapping[str, list[Plugin]]:

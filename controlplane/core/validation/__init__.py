@@ -21,15 +21,19 @@ from controlplane.core.validation.converters import check_converters
 from controlplane.core.validation.finding import find_connector
 from controlplane.core.validation.overrides import check_overrides
 from controlplane.core.validation.result import (
+    BAD_REQUEST,
+    CONFIG,
+    Failed,
     Failure,
     Validation,
     generated,
     in_hash_order,
     merged,
 )
-from controlplane.core.validation.sinks import check_sink, first_sink_error
+from controlplane.core.validation.sinks import check_sink, fail_at_first_error
 from controlplane.core.validation.sources import check_source
 from controlplane.core.validation.subject import Subject
+from controlplane.core.validation.versions import hide_unused, recommend, with_defaults
 
 __all__ = ["Failure", "Validation", "refusal", "validate"]
 
@@ -42,7 +46,7 @@ def refusal(config: Properties, context: Context) -> Rejected | None:
     """Why a worker does not take this config, the connector's name in it; None if it is valid."""
     found = validate(config, context)
     if isinstance(found, Failure):
-        askers = found.thrown == "BadRequestException"
+        askers = found.thrown == BAD_REQUEST
         return Rejected(Reason.INVALID if askers else Reason.FAILED, found.text)
     if not found.error_count:
         return None
@@ -60,18 +64,21 @@ def validate(config: Properties, context: Context) -> Validation | Failure:
         return plugin
     try:
         return _validated(subject, plugin)
+    except Failed as failed:
+        return failed.failure
     except Invalid as invalid:
-        return Failure("ConfigException", str(invalid))
+        return Failure(CONFIG, str(invalid))
 
 
 def _validated(subject: Subject, plugin: Plugin) -> Validation:
     kind = plugin.type
     if kind == "sink" and not subject.profile.sink_errors_listed:
-        error = first_sink_error(subject)
-        if error is not None:
-            raise Invalid(error)
-    keys = [*_connects_keys(subject, kind), *aliased_keys(subject)]
+        fail_at_first_error(subject)
+    connects = with_defaults(subject, plugin, _connects_keys(subject, kind))
+    keys = [*connects, *aliased_keys(subject)]
     checked = subject.check(keys)
+    recommend(subject, plugin, checked)
+    hide_unused(checked)
     check_aliased(subject, checked)
     if kind == "source":
         check_source(subject, plugin, checked)
@@ -106,6 +113,7 @@ def _refuse_nulls(subject: Subject, checked: dict[str, Checked]) -> None:
 def _own(subject: Subject, plugin: Plugin, keys: tuple[ConfigKey, ...]) -> dict[str, Checked]:
     """What the connector itself finds. It counts more than what Connect found under its keys."""
     checked = subject.check(keys)
+    hide_unused(checked)
     for name, error in errors_of(plugin.checks, subject.config):
         checked.setdefault(name, Checked(name)).errors.append(error)
     if subject.profile.refuses_nulls and not subject.profile.plugins_take_nulls:

@@ -7,11 +7,14 @@ by the class of that type. Kafka: `ConnectorConfig.EnrichablePlugin`.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from controlplane.core.configdef.check import Checked, embedded
 from controlplane.core.configdef.keys import ConfigKey
-from controlplane.core.configdef.valid import check_class
+from controlplane.core.configdef.valid import abstract, check_class
 from controlplane.core.configdef.values import Invalid, JavaClass, Value, parse
 from controlplane.core.validation.subject import Subject
+from controlplane.core.validation.versions import VERSION, version_of
 
 
 class _Aliased(NamedTuple):
@@ -49,6 +52,10 @@ def check_aliased(subject: Subject, checked: dict[str, Checked]) -> None:
         for alias in _aliases(subject, listed):
             found = checked[f"{listed.key}.{alias}.type"]
             found.recommended = names
+            versioned = checked.get(f"{listed.key}.{alias}{VERSION}")
+            version = version_of(subject, listed.kind, found.value)
+            if versioned is not None and version is not None:
+                versioned.recommended = [version]
             try:
                 _check_negation(subject, listed, alias)
                 _check_type(subject, listed, found.name, found.value)
@@ -57,8 +64,9 @@ def check_aliased(subject: Subject, checked: dict[str, Checked]) -> None:
 
 
 def _aliases(subject: Subject, listed: _Aliased) -> list[str]:
-    key = ConfigKey(name=listed.key, type="LIST")
-    names = parse(key, subject.config.get(listed.key), subject.find)
+    """The names; none in a release that knows of no such list (KIP-585)."""
+    keys = [key for key in subject.path.definition("connector") if key.name == listed.key]
+    names = parse(keys[0], subject.config.get(listed.key), subject.find) if keys else None
     return list(dict.fromkeys(names)) if isinstance(names, list) else []
 
 
@@ -76,13 +84,31 @@ def _keys(subject: Subject, listed: _Aliased, alias: str) -> Iterator[ConfigKey]
         display_name=f"{listed.interface} type for {alias}",
     )
     yield kind
+    found = _found(subject, listed, kind)
+    if subject.profile.versioned_plugins:
+        yield msgspec.structs.replace(
+            kind,
+            name=prefix.removesuffix(".") + VERSION,
+            type="STRING",
+            required=False,
+            default=version_of(subject, listed.kind, found),
+            documentation=f"Version of the '{alias}' {listed.kind}.",
+            order=1,
+            display_name=f"{listed.interface} version for {alias}",
+        )
+    if found is not None:
+        first = 2 if subject.profile.versioned_plugins else 1
+        yield from embedded(_own_keys(subject, listed, found), prefix, group, first)
+
+
+def _found(subject: Subject, listed: _Aliased, key: ConfigKey) -> JavaClass | None:
+    """The class under a key, if it is one of its kind."""
     try:
-        found = parse(kind, subject.config.get(kind.name), subject.find)
-        _check_type(subject, listed, kind.name, found)
+        found = parse(key, subject.config.get(key.name), subject.find)
+        _check_type(subject, listed, key.name, found)
     except Invalid:
-        return
-    if isinstance(found, JavaClass):
-        yield from embedded(_own_keys(subject, listed, found), prefix, group, 1)
+        return None
+    return found if isinstance(found, JavaClass) else None
 
 
 def _own_keys(subject: Subject, listed: _Aliased, found: JavaClass) -> Iterator[ConfigKey]:
@@ -121,3 +147,5 @@ def _check_type(subject: Subject, listed: _Aliased, key: str, found: Value) -> N
         check_class(found, listed.interface)
     elif found.kinds and listed.kind not in found.kinds:
         raise Invalid.value(key, found, f"Not a {listed.interface}")
+    elif found.nested:
+        raise Invalid.value(key, found, f"{listed.interface} {abstract(found)}")

@@ -19,7 +19,8 @@ def check_converters(subject: Subject, checked: Mapping[str, Checked]) -> Iterat
     if not subject.profile.converters_validated:
         return
     for what in ("header", "key", "value"):
-        found = checked.get(f"{what}.converter")
+        name = f"{what}.converter"
+        found = checked.get(name) if subject.config.get(name) is not None else None
         if found is not None and isinstance(found.value, JavaClass) and not found.errors:
             yield from _converter(subject, what, found.value)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from controlplane.core.java_values import value_text
 from controlplane.core.plugins import CONNECTORS, Plugin
-from controlplane.core.validation.result import Failure
+from controlplane.core.validation.result import BAD_REQUEST, CONNECT, Failure
 from controlplane.core.validation.subject import Subject
 
 _CLASS = "connector.class"
@@ -23,7 +23,7 @@ def find_connector(subject: Subject) -> Plugin | Failure:
     name = subject.config.get(_CLASS)
     if name is None:
         told = f"Connector config {value_text(dict(subject.config))} contains no connector type"
-        return Failure("BadRequestException", told)
+        return Failure(BAD_REQUEST, told)
     if not isinstance(name, str):  # by a foreign hand
         return _missing(subject, f"The {_CLASS} {value_text(name)} is no text")
     if name in _ABSTRACT:
@@ -49,7 +49,7 @@ def find_connector(subject: Subject) -> Plugin | Failure:
 
 def _missing(subject: Subject, text: str) -> Failure:
     askers = subject.profile.missing_class_is_askers
-    return Failure("BadRequestException" if askers else "ConnectException", text)
+    return Failure(BAD_REQUEST if askers else CONNECT, text)
 
 
 def _listed(plugins: Iterable[Plugin]) -> str:

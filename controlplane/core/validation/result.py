@@ -5,7 +5,6 @@ are; `order` goes by another name and place in newer releases, which is the answ
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
 
 import msgspec
 
@@ -14,12 +13,25 @@ from controlplane.core.configdef.keys import ConfigKey
 from controlplane.core.configdef.values import shown
 from controlplane.core.java import hash_map_order
 
+BAD_REQUEST = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException"
+CONNECT = "org.apache.kafka.connect.errors.ConnectException"
+CONFIG = "org.apache.kafka.common.config.ConfigException"
+PATTERN_SYNTAX = "java.util.regex.PatternSyntaxException"
+
 
 class Failure(msgspec.Struct, frozen=True):
-    """The worker fails before there is a result: which exception it throws, and the message."""
+    """The worker fails before there is a result: the exception that it throws, and its message."""
 
-    thrown: Literal["BadRequestException", "ConfigException", "ConnectException"]
+    thrown: str
     text: str
+
+
+class Failed(Exception):
+    """Ends a validation with a failure."""
+
+    def __init__(self, thrown: str, text: str) -> None:
+        super().__init__(text)
+        self.failure = Failure(thrown, text)
 
 
 class KeyInfo(msgspec.Struct, frozen=True):

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from controlplane.core.configdef.check import Checked
 from controlplane.core.configdef.keys import ConfigKey
 from controlplane.core.configdef.regexes import matches, pattern_error
-from controlplane.core.configdef.values import Invalid, parse, text_of
+from controlplane.core.configdef.values import parse, text_of
 from controlplane.core.java import trim
+from controlplane.core.validation.result import CONFIG, PATTERN_SYNTAX, Failed
 from controlplane.core.validation.subject import Subject
 
 _TOPICS, _REGEX = "topics", "topics.regex"
@@ -22,17 +23,22 @@ def has_dead_letters(subject: Subject) -> bool:
     return bool(_told(subject, _DEAD_LETTERS))
 
 
-def first_sink_error(subject: Subject) -> str | None:
-    """What a worker fails at that does not list a sink's errors.
+def fail_at_first_error(subject: Subject) -> None:
+    """What a worker does that lists no errors of sinks.
 
     Raises:
-        Invalid: the pattern for the topics is none.
+        Failed: there is an error.
     """
-    return next((text for _, text in _topic_errors(subject)), None)
+    for _, text in _topic_errors(subject):
+        raise Failed(CONFIG, text)
 
 
 def check_sink(subject: Subject, checked: dict[str, Checked]) -> None:
-    """Which topics it reads, and in which group."""
+    """Which topics it reads, and in which group.
+
+    Raises:
+        Failed: the pattern for topics is none, and has to be compared with a topic.
+    """
     if subject.profile.sink_errors_listed:
         for key, text in _topic_errors(subject):
             checked[key].errors.append(text)
@@ -77,7 +83,7 @@ def _dead_letter_errors(subject: Subject, dead: str) -> Iterator[tuple[str, str]
         yield _TOPICS, _DEAD_LISTED.format(dead, among)
     wrong = pattern_error(pattern) if trim(pattern) else None
     if wrong is not None:
-        raise Invalid(wrong)
+        raise Failed(PATTERN_SYNTAX, wrong)
     if trim(pattern) and matches(pattern, dead):
         told = _DEAD_MATCHED if listed else _DEAD_MATCHED_OLD
         yield _REGEX, told.format(dead, f"('{_REGEX}={pattern}')")

@@ -75,9 +75,12 @@ class Subject(NamedTuple):
         """
         name = self.path.full_name(trim(text))
         kinds = frozenset(plugin.type for plugin in self.path.named(name))
+        nested = self.path.nested(name)
         wanted = _kind_under(key)
-        missing = not name or (wanted is not None and not kinds and self.path.knows(wanted))
-        return None if missing else JavaClass(name, kinds)
+        unknown = wanted is not None and not kinds and not nested
+        if not name or (unknown and self.path.knows(wanted or "")):
+            return None
+        return JavaClass(name, kinds, nested)
 
 
 _KINDS = {

@@ -1,0 +1,75 @@
+"""Versions of plugins, and what a worker puts where a config says nothing of them (KIP-891).
+
+There is one version of each plugin here: ranges that a config asks for are not looked at.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from controlplane.core.configdef.check import Checked
+from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.configdef.values import JavaClass, Value
+from controlplane.core.plugins import Plugin
+from controlplane.core.validation.subject import Subject
+
+_CONNECTOR = "connector.plugin.version"
+_KINDS = {
+    "key.converter": "converter",
+    "value.converter": "converter",
+    "header.converter": "header_converter",
+}
+VERSION = ".plugin.version"
+"""What is behind a key that names a plugin, in the key of the version that is wanted of it."""
+
+
+def with_defaults(
+    subject: Subject, plugin: Plugin, keys: Iterable[ConfigKey]
+) -> Iterator[ConfigKey]:
+    """Connect's own keys, with the converters of the worker and the versions that there are."""
+    defaults: Mapping[str, str | None] = {}
+    if subject.profile.versioned_plugins:
+        defaults = {_CONNECTOR: plugin.version} | dict(_of_converters(subject))
+    for key in keys:
+        known = defaults.get(key.name)
+        yield key if known is None else msgspec.structs.replace(key, default=known)
+
+
+def recommend(subject: Subject, plugin: Plugin, checked: Mapping[str, Checked]) -> None:
+    """Tell which converters there are, and which versions of what is used."""
+    if _CONNECTOR not in checked:
+        return
+    checked[_CONNECTOR].recommended = [plugin.version]
+    for name, kind in _KINDS.items():
+        checked[name].recommended = [one.class_name for one in subject.path.of_kind(kind)]
+        version = version_of(subject, kind, checked[name].value)
+        checked[name + VERSION].recommended = [] if version is None else [version]
+
+
+def hide_unused(checked: Mapping[str, Checked]) -> None:
+    """There is no version to ask for where there is no converter."""
+    for name in _KINDS:
+        if name + VERSION in checked:
+            checked[name + VERSION].visible = checked[name].value is not None
+
+
+def version_of(subject: Subject, kind: str, found: Value) -> str | None:
+    """The version of a plugin of this kind; None: there is none, or nobody knows it."""
+    named = subject.path.named(found.name) if isinstance(found, JavaClass) else ()
+    return next((one.version for one in named if one.type == kind), None)
+
+
+def _of_converters(subject: Subject) -> Iterator[tuple[str, str | None]]:
+    """Each converter's key with the worker's class, and the key of its version with that."""
+    worker = subject.worker
+    workers = {
+        "key.converter": worker.key_converter,
+        "value.converter": worker.value_converter,
+        "header.converter": worker.header_converter,
+    }
+    for name, kind in _KINDS.items():
+        yield name, workers[name]
+        told = subject.config.get(name)
+        used = workers[name] if told is None else told
+        found = None if used is None else subject.find(name, used)
+        yield name + VERSION, version_of(subject, kind, found)
