@@ -7,9 +7,10 @@ There is no global state: as many planes as one likes fit into one process, each
 own.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -28,6 +29,7 @@ from controlplane.follower import Limits as FollowerLimits
 from controlplane.logs.log import Log, LogNotUsable
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import is_cluster, path_of
+from controlplane.upkeep import UpkeepSettings, keep_looking_after
 
 
 class Partitions(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +57,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     partitions: Partitions = Partitions()
     exactly_once: bool = False
     limits: Limits = Limits()
+    upkeep: UpkeepSettings = UpkeepSettings()
 
 
 class Surroundings(NamedTuple):
@@ -98,31 +101,30 @@ class ControlPlane:
             UnknownRelease: there is no such profile.
         """
         settings, around = settings or Settings(), around or Surroundings()
-        profile = Profile.of(settings.profile)
+        notices = around.notices or _quiet()
+        context = Context(
+            profile=Profile.of(settings.profile), worker=settings.worker, plugins=around.plugins
+        )
         async with AsyncExitStack() as stack:
             log = await _opened(where, stack)
             await _make_topics(log, settings)
-            follower = await stack.enter_async_context(
-                Follower(
-                    log,
-                    topics=settings.topics,
-                    exactly_once=settings.exactly_once,
-                    limits=FollowerLimits(gather_ms=0),
-                    notices=around.notices,
-                )
+            follower = Follower(
+                log,
+                topics=settings.topics,
+                exactly_once=settings.exactly_once,
+                limits=FollowerLimits(gather_ms=0),
+                notices=notices,
             )
-            world = World(
-                around.now_ms,
-                around.outside,
-                around.notices or _quiet(),
-                around.stepped,
-            )
-            context = Context(profile=profile, worker=settings.worker, plugins=around.plugins)
+            await stack.enter_async_context(follower)
+            world = World(around.now_ms, around.outside, notices, around.stepped)
             controller = await Controller.start(log, follower, context, world, settings.limits)
-            try:
-                yield cls(controller, follower, profile, around)
-            finally:
-                await controller.close()
+            stack.push_async_callback(controller.close)
+            plane = cls(controller, follower, context.profile, around)
+            upkeep = keep_looking_after(
+                log, lambda: plane.state, around.now_ms, settings.upkeep, notices
+            )
+            stack.push_async_callback(_ended, asyncio.create_task(upkeep, name="upkeep"))
+            yield plane
 
     @property
     def state(self) -> ClusterState:
@@ -181,6 +183,13 @@ def _quiet() -> Notices:
     from controlplane.observe import logger  # noqa: PLC0415 - slow to import, seldom needed
 
     return logger(quiet=True)
+
+
+async def _ended(task: "asyncio.Task[None]") -> None:
+    """Cancel a task and wait until it is gone."""
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 async def _opened(where: str | Log, stack: AsyncExitStack) -> Log:

@@ -1,0 +1,57 @@
+"""A plane looks after its log: snapshots make the next start short, old commands go."""
+
+import asyncio
+from itertools import count
+from pathlib import Path
+
+from controlplane.core.commands import PauseConnector, ResumeConnector
+from controlplane.core.evolve import Fold
+from controlplane.core.evolve.freezing import kind_of
+from controlplane.core.profiles import Profile
+from controlplane.logs.snapshots import shelf_of
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.plane import Settings
+from controlplane.retention import RetentionSettings
+from controlplane.snapshots.keeping import SnapshotSettings
+from controlplane.upkeep import UpkeepSettings
+from tests.controller.scene import COMMANDS, CONFIG, NOW_MS, configured, plane_on
+
+OFTEN = SnapshotSettings(tail_records=5, lateness_ms=0)
+
+
+async def test_snapshots_are_made(tmp_path: Path) -> None:
+    """While a plane is open its log gets snapshots, and the next plane knows the same."""
+    log = await SqliteLog.open(tmp_path / "state.db")
+    settings = Settings(upkeep=UpkeepSettings(interval_ms=1, snapshots=OFTEN))
+    minutes = count(NOW_MS, 60_000)
+    async with plane_on(log, settings, now_ms=lambda: next(minutes)) as plane:
+        await log.append([configured("orders")])
+        await anext(plane.watch())
+        for _ in range(10):
+            await plane.execute(PauseConnector("orders"))
+            await plane.execute(ResumeConnector("orders"))
+        shelf, kind = shelf_of(log), kind_of(Fold(Profile.of("kip")), CONFIG)
+        assert shelf is not None
+        async with asyncio.timeout(10):
+            while not await shelf.kept(CONFIG, kind):  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.005)
+        known = plane.state.config
+    async with plane_on(log) as plane:
+        assert plane.state.config == known
+    await log.close()
+
+
+async def test_old_commands_go(tmp_path: Path) -> None:
+    """The command topic is cut at its beginning; Connect's topics are not."""
+    log = await SqliteLog.open(tmp_path / "state.db")
+    upkeep = UpkeepSettings(interval_ms=1, retention=RetentionSettings(commands_ms=1_000))
+    hours = count(NOW_MS, 3_600_000)
+    async with plane_on(log, Settings(upkeep=upkeep), now_ms=lambda: next(hours)) as plane:
+        await log.append([configured("orders")])
+        await anext(plane.watch())
+        await plane.execute(PauseConnector("orders"))
+        async with asyncio.timeout(10):
+            while (await log.starts([COMMANDS]))[COMMANDS] == [0]:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+    assert (await log.starts([CONFIG]))[CONFIG] == [0]
+    await log.close()
