@@ -20,6 +20,8 @@ from controlplane.controller import Alone, Controller, Limits, Outside, Stepped,
 from controlplane.core.commands import AnyCommand, Asked
 from controlplane.core.context import Context, Worker
 from controlplane.core.diff import Change, diff
+from controlplane.core.history import History, history
+from controlplane.core.order import entries_of, in_order
 from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile
@@ -76,11 +78,11 @@ class ControlPlane:
     """One cluster's control plane, and the only writer of its log."""
 
     def __init__(
-        self, controller: Controller, follower: Follower, profile: Profile, around: Surroundings
+        self, log: Log, controller: Controller, follower: Follower, around: Surroundings
     ) -> None:
+        self._log = log
         self._controller = controller
         self._follower = follower
-        self._profile = profile
         self._around = around
 
     @classmethod
@@ -119,7 +121,7 @@ class ControlPlane:
             world = World(around.now_ms, around.outside, notices, around.stepped)
             controller = await Controller.start(log, follower, context, world, settings.limits)
             stack.push_async_callback(controller.close)
-            plane = cls(controller, follower, context.profile, around)
+            plane = cls(log, controller, follower, around)
             upkeep = keep_looking_after(
                 log, lambda: plane.state, around.now_ms, settings.upkeep, notices
             )
@@ -137,7 +139,7 @@ class ControlPlane:
         Raises:
             UnknownMoment: the log has nothing there.
         """
-        reader = self._profile if profile is None else Profile.of(profile)
+        reader = self.state.profile if profile is None else Profile.of(profile)
         return (await self._follower.state_at(moment, reader)).state
 
     async def plan(self, command: AnyCommand) -> Plan | Rejected:
@@ -166,6 +168,20 @@ class ControlPlane:
         if isinstance(ended, Rejected):
             raise Refusal(ended)
         return ended
+
+    async def history(self, connector: str) -> History:
+        """All that the log tells of a connector: its records, and what each of them did."""
+        ends = self._follower.ends
+        read = self._log.read(list(ends), stop=ends)
+        entries = in_order(entries_of([batch async for batch in read]))
+        state = self.state
+        return history(
+            entries,
+            connector,
+            state.profile,
+            topics=state.topics,
+            exactly_once=state.exactly_once,
+        )
 
     async def watch(self) -> AsyncGenerator[Change, None]:
         """Every change of what is known from now on, whoever wrote it, with its record."""

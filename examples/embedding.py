@@ -44,6 +44,8 @@ async def main(where: str) -> None:
         # The state is immutable: this one will say the same tomorrow.
         now, then = plane.state, await plane.state_at("config@0")
         print("now", views.target(now, "lines"), "and at first", views.target(then, "lines"))
+        for event in (await plane.history("lines")).events:
+            print(f"  {event.entry.position.offset}: {event.what}: {event.words}")
         watching.cancel()
 
 

@@ -335,6 +335,17 @@ async def test_watch(log: MemoryLog) -> None:
         await changes.aclose()
 
 
+async def test_history(log: MemoryLog) -> None:
+    """Everything that happened to a connector, in order, and to no other."""
+    async with plane_on(log) as plane:
+        await plane.execute(STOP)
+        await plane.execute(StopConnector("users"))
+        told = await plane.history("orders")
+    keys = [(one.key or b"").decode() for one in told.records]
+    assert keys == ["connector-orders", "commit-orders", "target-state-orders"]
+    assert ("target state", "STARTED → STOPPED") in [(one.what, one.words) for one in told.events]
+
+
 async def test_log_is_away_in_the_middle(tmp_path: Path) -> None:
     """Somebody else locks the file between two steps: the step is tried again until it is done."""
     path = tmp_path / "state.db"

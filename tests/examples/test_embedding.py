@@ -21,7 +21,8 @@ def test_embedding(tmp_path: Path) -> None:
     where = str(tmp_path / "state.db")
     first = run("embedding.py", where)
     assert "lines target state STARTED → STOPPED" in first
-    assert first[-1] == "now Target.STOPPED and at first Target.STARTED"
+    assert "now Target.STOPPED and at first Target.STARTED" in first
+    assert any(line.endswith(": target state: STARTED → STOPPED") for line in first)
     assert any(line.startswith("refused: Unknown connector nobody") for line in first)
     again = run("embedding.py", where)
     assert not any(line.startswith("lines config") for line in again)
