@@ -2,6 +2,7 @@
 
 import math
 from base64 import b64encode
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
@@ -63,7 +64,7 @@ def test_maps_iterate_as_a_hash_map_does(keys: str, order: str) -> None:
     assert java.hash_map_order(keys.split()) == order.split()
 
 
-PATCHES = (
+PATCHES: tuple[tuple[str, Mapping[str, str | None], str], ...] = (
     ("name class topics", {}, "name class topics"),
     (
         "name class topics rows tasks.max alter",
@@ -82,7 +83,7 @@ PATCHES = (
 
 @pytest.mark.parametrize(("keys", "patch", "order"), PATCHES, ids=range(len(PATCHES)))
 def test_a_patched_copy_iterates_as_a_hash_map_does(
-    keys: str, patch: dict[str, str | None], order: str
+    keys: str, patch: Mapping[str, str | None], order: str
 ) -> None:
     """A copy's table is made for its entries, so its order is not that of the original."""
     patched = java.patched_hash_map(dict.fromkeys(keys.split(), "0"), patch)
