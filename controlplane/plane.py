@@ -65,7 +65,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 class Surroundings(NamedTuple):
     """What a control plane finds around itself; tests and other programs bring their own."""
 
-    plugins: Plugins = Plugins()
+    plugins: Plugins | None = None
+    """The connector classes there are. None: Kafka's own and those of installed packages are known
+    (`controlplane.plugins`), and any other class is trusted to be there."""
     outside: Outside = Alone()
     notices: Notices | None = None
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
@@ -100,12 +102,14 @@ class ControlPlane:
 
         Raises:
             LogError: the log cannot be used.
+            Unloadable: a connector of an installed package cannot be loaded.
             UnknownRelease: there is no such profile.
         """
         settings, around = settings or Settings(), around or Surroundings()
         notices = around.notices or _quiet()
+        plugins = around.plugins if around.plugins is not None else _installed()
         context = Context(
-            profile=Profile.of(settings.profile), worker=settings.worker, plugins=around.plugins
+            profile=Profile.of(settings.profile), worker=settings.worker, plugins=plugins
         )
         async with AsyncExitStack() as stack:
             log = await _opened(where, stack)
@@ -199,6 +203,13 @@ def _quiet() -> Notices:
     from controlplane.observe import logger  # noqa: PLC0415 - slow to import, seldom needed
 
     return logger(quiet=True)
+
+
+def _installed() -> Plugins:
+    """What can be found without a catalogue."""
+    from controlplane.plugins import catalogued, in_python  # noqa: PLC0415 - reads a large file
+
+    return catalogued(more=in_python())
 
 
 async def _ended(task: "asyncio.Task[None]") -> None:

@@ -16,16 +16,23 @@ class ClassPath:
     """What can be loaded in one release. What it does not know it takes on trust, kind by kind.
 
     Where a catalogue lists any plugin of a kind, it lists all there are of it, and others are not
-    there. Where it lists none, nothing is known of that kind: a class may be there, or may not.
-    Sources and sinks are one kind.
+    there. Where it lists none, only Kafka's own are known of that kind: any other class may be
+    there, or may not. Sources and sinks are one kind.
     """
 
     def __init__(self, listed: Sequence[Plugin], own: Own, profile: Profile) -> None:
         self._own, self._profile = own, profile
-        present = [*listed, *_bundled(listed, own)]
-        self.plugins = tuple(one for row in present if (one := row.as_of(profile)) is not None)
         self._known = {_kind(plugin.type) for plugin in listed}
+        present = [*listed, *self._kafkas(listed)]
+        self.plugins = tuple(one for row in present if (one := row.as_of(profile)) is not None)
         self._aliases = aliases(self.plugins)
+
+    def _kafkas(self, listed: Sequence[Plugin]) -> Iterator[Plugin]:
+        """Those of Kafka's own that come with every worker, and all where nothing is listed."""
+        names = {plugin.class_name for plugin in listed}
+        for one in self._own.plugins:
+            if one.class_name not in names and (one.bundled or not self.knows(one.type)):
+                yield one
 
     def knows(self, kind: str) -> bool:
         """Whether all plugins of a kind are known."""
@@ -86,9 +93,3 @@ class ClassPath:
 
 def _kind(kind: str) -> str:
     return "connector" if kind in CONNECTORS else kind
-
-
-def _bundled(listed: Sequence[Plugin], own: Own) -> Iterator[Plugin]:
-    """What comes with every worker, and is not listed anyway."""
-    names = {plugin.class_name for plugin in listed}
-    return (one for one in own.plugins if one.bundled and one.class_name not in names)
