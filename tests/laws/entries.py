@@ -112,6 +112,8 @@ _OFFSET_KEYS = [
 _OFFSET_VALUES: list[bytes | None] = [None, None, b"", b"null", b'{"o":1}', b'{"o":2}', b"{"]
 _OFFSET_VALUES += [b'{"o":"\\ud800"}', b'{"o":%b}' % deep(LEVELS)]
 
+Pair = tuple[bytes | None, bytes | None]
+
 _STOP = {"command": "stop", "connector": "\ud800"}
 
 
@@ -123,15 +125,12 @@ def _commands(command_id: str) -> list[CommandRecord]:
     ]
 
 
-_COMMANDS = [encode_command(one) for name in ("k", "l", "") for one in _commands(name)]
+_COMMANDS: list[Pair] = [encode_command(one) for name in ("k", "l", "") for one in _commands(name)]
 _COMMANDS += [(key, None) for key, _ in _COMMANDS[::3]]
 _HUGE = b'{"type":"finished","command_id":"k","at_ms":1,"outcome":{"n":%d}}' % 10**30
 _COMMANDS.append((b"k", _HUGE))
 
 _bytes = st.one_of(st.none(), st.binary(max_size=20))
-
-
-Pair = tuple[bytes | None, bytes | None]
 
 
 def _pairs(keys: list[bytes], values: list[bytes | None]) -> st.SearchStrategy[Pair]:
