@@ -6,7 +6,16 @@ what arrives in the order in which it arrives; what arrives together is put into
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -24,6 +33,9 @@ from controlplane.logs.log import LogError, ReadableLog
 from controlplane.recent import Recent
 
 Ends = Mapping[str, Sequence[int]]
+
+Listener = Callable[[Sequence[Entry]], None]
+"""Is called in the event loop, and must not take long."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +97,7 @@ class Follower:
         self._ends: dict[str, list[int]] = {}
         self._turn = asyncio.Lock()
         self._moved = Changes()
+        self._listeners: list[Listener] = []
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -138,6 +151,15 @@ class Follower:
         """The same as `state`, where this release has been asked for before; else None."""
         following = self._folds.get(profile.release)
         return None if following is None else following.state()
+
+    @contextmanager
+    def telling(self, listener: Listener) -> Iterator[None]:
+        """Meanwhile the listener is handed all entries that have been folded, as they come."""
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)
 
     @property
     def moves(self) -> int:
@@ -275,6 +297,8 @@ class Follower:
         entries = in_order(entries_of(batches))
         for following in self._folds.values():
             following.apply(entries)
+        for listener in self._listeners:
+            listener(entries)
         for entry in entries:
             parts = self._ends[entry.topic]
             parts.extend([0] * (entry.partition + 1 - len(parts)))

@@ -9,7 +9,7 @@ own.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import NamedTuple
 from uuid import uuid4
@@ -20,8 +20,10 @@ from controlplane.controller import Alone, Controller, Limits, Outside, Stepped,
 from controlplane.core.commands import AnyCommand, Asked
 from controlplane.core.context import Context, Worker
 from controlplane.core.diff import Change, diff
+from controlplane.core.entry import Entry
 from controlplane.core.history import History, history
 from controlplane.core.order import entries_of, in_order
+from controlplane.core.owners import owner
 from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile
@@ -188,14 +190,28 @@ class ControlPlane:
         )
 
     async def watch(self) -> AsyncGenerator[Change, None]:
-        """Every change of what is known from now on, whoever wrote it, with its record."""
-        seen, before = self._follower.moves, self.state
-        while True:
-            await self._follower.moved(seen)
-            seen, now = self._follower.moves, self.state
-            for change in diff(before, now):
-                yield change
-            before = now
+        """Every change of what is known from now on, whoever wrote it, with its record.
+
+        Only connectors that a record is about are looked at, so watching costs what is written.
+        """
+        concerned: set[str] = set()
+
+        def listen(entries: Sequence[Entry]) -> None:
+            owners = (owner(one.topic, one.key, before.topics, before.profile) for one in entries)
+            concerned.update(name for name in owners if name is not None)
+
+        before = self.state
+        with self._follower.telling(listen):
+            while True:
+                seen = self._follower.moves
+                now, names = self.state, sorted(concerned)
+                concerned.clear()
+                for name in names:
+                    for change in diff(before, now, name):
+                        yield change
+                before = now
+                if not concerned:
+                    await self._follower.moved(seen)
 
 
 def _quiet() -> Notices:

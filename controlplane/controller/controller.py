@@ -17,7 +17,7 @@ from controlplane.controller.refusals import Refusals
 from controlplane.controller.turns import Turns
 from controlplane.controller.wording import not_written, timed_out
 from controlplane.controller.writing import Writing
-from controlplane.core.commands import AnyCommand, Asked, ConnectorCommand
+from controlplane.core.commands import AnyCommand, Asked, ConnectorCommand, PatchConfig
 from controlplane.core.context import Context
 from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.recover import Ending, recover
@@ -182,6 +182,8 @@ class Controller:
             return ended
 
     async def _decide_and_perform(self, asked: Asked) -> Ended:
+        if isinstance(asked.command, PatchConfig):
+            await self._read_to_end()  # what is patched is the config that lies in the log now
         decision = await self._deciding.decided(self.state, asked.command)
         if isinstance(decision, Rejected):
             if self._traced and self._refusals.admits(asked.at_ms):

@@ -1,6 +1,7 @@
 """The single writer: order, answers, idempotency, cancellation, and what it does in trouble."""
 
 import asyncio
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -32,6 +33,7 @@ from tests.controller.scene import (
     crash_after,
     entries,
     plane_on,
+    raw,
     raw,
     written,
 )
@@ -333,6 +335,18 @@ async def test_watch(log: MemoryLog) -> None:
             "PAUSED",
         )
         await changes.aclose()
+
+
+async def test_no_update_is_lost(log: MemoryLog) -> None:
+    """A patch is applied to what a foreign hand has just written, read already or not."""
+    async with plane_on(log) as plane:
+        late = {"properties": {"connector.class": "lab.Source", "name": "orders", "late": "1"}}
+        await log.append([raw(CONFIG, "connector-orders", json.dumps(late))])
+        await asyncio.gather(
+            *(plane.execute(PatchConfig("orders", {key: "2"})) for key in ("a", "b", "c"))
+        )
+        config = plane.state.config.connectors["orders"]
+    assert {"late": "1", "a": "2", "b": "2", "c": "2"}.items() <= dict(config).items()
 
 
 async def test_history(log: MemoryLog) -> None:
