@@ -14,6 +14,7 @@ from controlplane.core import views
 from controlplane.core.commands import (
     AnyCommand,
     Asked,
+    PatchConfig,
     PauseConnector,
     ResumeConnector,
     StopConnector,
@@ -33,7 +34,6 @@ from tests.controller.scene import (
     crash_after,
     entries,
     plane_on,
-    raw,
     raw,
     written,
 )
