@@ -15,7 +15,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -95,6 +95,8 @@ class Follower:
         self._past = Past(log, topics=topics, exactly_once=exactly_once)
         self._folds: Recent[str, _Following] = Recent(self._limits.profiles_kept)
         self._ends: dict[str, list[int]] = {}
+        self._asked_for: set[str] = set()
+        self._asked = Changes()
         self._turn = asyncio.Lock()
         self._moved = Changes()
         self._listeners: list[Listener] = []
@@ -169,6 +171,18 @@ class Follower:
     async def moved(self, seen: int) -> None:
         """Return as soon as `moves` is not what it was."""
         await self._moved.beyond(seen)
+
+    async def follow(self, topics: Iterable[str]) -> None:
+        """Follow these topics as well, though no connector's config names them yet, or lately does.
+
+        Returns as soon as all that lies in them has been folded. One that is not there is left out.
+        """
+        more = {*topics} - self._ends.keys()
+        if more:
+            more &= (await self._log.topics()).keys()
+            self._asked_for |= more
+            self._asked.tell()
+            await self.wait_for(await self._log.ends(more))
 
     async def passed(self, positions: Iterable[Position]) -> None:
         """Return as soon as the records at these positions have been folded."""
@@ -247,6 +261,8 @@ class Follower:
     async def _follow(self) -> None:
         """Follow the log until other topics matter, or it fails."""
         ends = await ends_now(self._log, self._topics)
+        more = await self._log.ends(self._asked_for & (await self._log.topics()).keys())
+        ends |= {topic: list(parts) for topic, parts in more.items()}
         await self._start_over_if_cut(ends)
         self._make_room(ends)
         self._recovered()
@@ -306,10 +322,15 @@ class Follower:
         self._moved.tell()
 
     async def _until_other_topics(self, topics: Sequence[str]) -> None:
-        """Return when connectors have got offsets topics of their own that are not followed yet."""
+        """Return when connectors have got offsets topics of their own that are not followed yet.
+
+        Or when somebody asks for one: he need not wait for the next look.
+        """
         seen = None
-        while True:
-            await asyncio.sleep(self._limits.topics_poll_ms / 1_000)
+        while self._asked_for <= {*topics}:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._limits.topics_poll_ms / 1_000):
+                    await self._asked.beyond(self._asked.count)
             now = tuple(self._ends[self._topics.config]), frozenset(await self._log.topics())
             if now != seen and not set(await ends_now(self._log, self._topics)) <= set(topics):
                 return

@@ -384,3 +384,25 @@ async def test_one_past_at_a_time(life: ReadableLog) -> None:
     ends = await life.ends(PARTITIONS)
     found = await asyncio.gather(*(past.state("config@57", KIP, ends) for _ in range(20)))
     assert len({id(then.state) for then in found}) == 1
+
+
+async def test_follows_a_topic_that_is_asked_for(log: MemoryLog) -> None:
+    """What lies in it is known at once, and what comes later too; no config has to name it."""
+    key = b'["orders",{"page":1}]'
+    await log.create_topic("own", 1)
+    await log.append([Record("own", 0, 1_000, key, b'{"row":1}')])
+    async with Follower(log, limits=Limits(topics_poll_ms=60_000, gather_ms=0)) as follower:
+        assert "own" not in (await follower.state(KIP)).offsets
+        await follower.follow(["own", "connect-offsets", "nowhere"])
+        assert (await follower.state(KIP)).offsets["own"].values == {key: b'{"row":1}'}
+        await follower.passed(await log.append([Record("own", 0, 1_000, key, b'{"row":2}')]))
+        assert (await follower.state(KIP)).offsets["own"].values == {key: b'{"row":2}'}
+
+
+async def test_follows_an_empty_topic_that_is_asked_for(log: MemoryLog) -> None:
+    """There is nothing to wait for; the first record is not missed."""
+    await log.create_topic("own", 1)
+    async with Follower(log, limits=Limits(topics_poll_ms=60_000, gather_ms=0)) as follower:
+        await follower.follow(["own"])
+        await follower.passed(await log.append([Record("own", 0, 1_000, b"k", b"{}")]))
+        assert (await follower.state(KIP)).offsets["own"].values == {b"k": b"{}"}

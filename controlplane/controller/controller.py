@@ -12,7 +12,7 @@ from controlplane.controller.deciding import Deciding
 from controlplane.controller.limits import Limits
 from controlplane.controller.outside import Outside
 from controlplane.controller.performing import Performing, Stepped
-from controlplane.controller.reading import Reader
+from controlplane.controller.reading import Reader, topics_concerned
 from controlplane.controller.refusals import Refusals
 from controlplane.controller.turns import Turns
 from controlplane.controller.wording import not_written, timed_out
@@ -112,7 +112,7 @@ class Controller:
 
     async def plan(self, command: AnyCommand) -> Plan | Rejected:
         """What would be done for a command. Nothing is written; hooks are called."""
-        return await self._deciding.decided(self.state, command)
+        return await self._deciding.decided(await self._knowing(command), command)
 
     async def execute(self, asked: Asked) -> Ended:
         """Run a command to its end, once: the same id again gets the same answer.
@@ -184,7 +184,8 @@ class Controller:
     async def _decide_and_perform(self, asked: Asked) -> Ended:
         if isinstance(asked.command, PatchConfig):
             await self._read_to_end()  # what is patched is the config that lies in the log now
-        decision = await self._deciding.decided(self.state, asked.command)
+        state = await self._knowing(asked.command)
+        decision = await self._deciding.decided(state, asked.command)
         if isinstance(decision, Rejected):
             if self._traced and self._refusals.admits(asked.at_ms):
                 await self._performing.refuse(asked, decision)
@@ -194,6 +195,11 @@ class Controller:
         except LogUnavailable as failure:
             self._doubt(_queue_of(asked.command))
             raise NotWritten(f"{not_written(asked.command)}: {failure}") from failure
+
+    async def _knowing(self, command: AnyCommand) -> ClusterState:
+        """The state, with all in it that the command may concern."""
+        await self._reader.follow(topics_concerned(self.state, command))
+        return self.state
 
     def _tell(self, asked: Asked, ended: Ended, took_ms: int) -> None:
         """The one line that a command leaves in the log of the service."""
@@ -256,7 +262,8 @@ class Controller:
 
     async def _end(self, asked: Asked, trace: CommandTrace) -> None:
         assert trace.accepted is not None
-        found = recover(self.state, trace.accepted, self._deciding.context)
+        state = await self._knowing(asked.command)
+        found = recover(state, trace.accepted, self._deciding.context)
         if found.ending is Ending.GIVEN_UP and found.rejected is not None:
             await self._performing.give_up(asked, found.rejected)
         else:

@@ -58,6 +58,7 @@ class Writing:
             Record(*place, at_ms, draft.key, draft.value, headers)
             for place, draft in zip(places, drafts, strict=True)
         ]
+        await self._reader.follow({topic for topic, _ in places})  # or it never reads them back
         positions = await self._persist(records)
         await self._reader.passed(positions)
         return len(records)

@@ -48,6 +48,10 @@ class ReaderWhenAsked:
         assert profile is self._fold.profile
         return self._fold.snapshot()
 
+    async def follow(self, topics: Iterable[str]) -> None:
+        """Nothing to be done: every topic is read."""
+        del topics
+
     async def passed(self, positions: Iterable[Position]) -> None:
         """Read what has been written: there is nothing to wait for."""
         del positions

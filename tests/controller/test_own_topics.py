@@ -1,0 +1,51 @@
+"""Offsets topics of connectors' own: the writer knows what lies in them before any config does."""
+
+from controlplane.core import views
+from controlplane.core.commands import (
+    Change,
+    CreateConnector,
+    PutConfig,
+    ResetOffsets,
+    StopConnector,
+)
+from controlplane.core.plugins import parse_catalogue
+from controlplane.logs.memory import MemoryLog
+from tests.controller.scene import plane_on, raw
+
+PLUGINS = parse_catalogue(b'[{"class":"lab.Source","type":"source"}]')
+CONFIG = {"connector.class": "lab.Source", "offsets.storage.topic": "own"}
+LEFT = raw("own", '["orders",{"page":1}]', '{"row":7}')
+
+
+async def log_with_offsets() -> MemoryLog:
+    """An earlier connector has left an offset in a topic that no config names."""
+    log = MemoryLog()
+    await log.create_topic("own", 1)
+    await log.append([LEFT])
+    return log
+
+
+async def test_created_with_offsets_where_others_lie() -> None:
+    """They are wiped before the new ones are set, and those are read back."""
+    wanted = (Change({"page": 2}, {"row": 1}),)
+    async with plane_on(await log_with_offsets(), plugins=PLUGINS) as plane:
+        await plane.execute(CreateConnector("orders", CONFIG, initial_offsets=wanted))
+        found = views.source_offsets(plane.state, "orders")
+        assert [(one.partition, one.offset) for one in found] == [({"page": 2}, {"row": 1})]
+
+
+async def test_created_with_offsets_where_no_topic_is() -> None:
+    """It is made, and followed from then on."""
+    wanted = (Change({"page": 2}, {"row": 1}),)
+    async with plane_on(MemoryLog(), plugins=PLUGINS) as plane:
+        await plane.execute(CreateConnector("orders", CONFIG, initial_offsets=wanted))
+        assert [one.offset for one in views.source_offsets(plane.state, "orders")] == [{"row": 1}]
+
+
+async def test_reset_right_after_the_config() -> None:
+    """A config that has just named a topic is enough to know what lies in it."""
+    async with plane_on(await log_with_offsets(), plugins=PLUGINS) as plane:
+        await plane.execute(PutConfig("orders", CONFIG))
+        await plane.execute(StopConnector("orders"))
+        await plane.execute(ResetOffsets("orders"))
+        assert views.source_offsets(plane.state, "orders") == []
