@@ -56,7 +56,7 @@ class Performing:
             is_last = step is plan.steps[-1]
             end = self._finished(asked, plan.outcome) if is_last else []
             if step.action is None and not step.best_effort:
-                await self._append(asked, [*begun, *step.records, *end])
+                await self._write(asked, step, [*begun, *step.records, *end])
             else:  # what may fail on its own is no part of a batch
                 await self._append(asked, begun)
                 failed = await self._try(asked, step)
@@ -84,6 +84,13 @@ class Performing:
         """How many records a command has written that has ended now; they are counted no more."""
         return self._written.pop(asked.command_id, 0)
 
+    async def _write(self, asked: Asked, step: Step, drafts: Sequence[Draft]) -> None:
+        """Append what a plan cannot do without."""
+        try:
+            await self._append(asked, drafts)
+        except LogUnavailable as failure:
+            raise LogUnavailable(_told(step, failure)) from failure
+
     async def _try(self, asked: Asked, step: Step) -> Rejected | None:
         """Do something that may fail; why the command fails by it, if it does."""
         try:
@@ -96,7 +103,7 @@ class Performing:
                 raise
         except OutsideFailed as failure:
             if not step.best_effort:
-                return Rejected(Reason.FAILED, str(failure))
+                return Rejected(Reason.FAILED, _told(step, failure))
         return None
 
     async def _take_back(self, asked: Asked, begun: Sequence[Step], failed: Rejected) -> None:
@@ -123,3 +130,8 @@ class Performing:
         if self._topic is None:
             return []
         return [traces.finished(self._topic, asked.command_id, self._now_ms(), ended)]
+
+
+def _told(step: Step, failure: Exception) -> str:
+    """Why a command fails, and at which step of it, where the plan has words for that."""
+    return f"Failed to {step.doing}: {failure}" if step.doing else str(failure)

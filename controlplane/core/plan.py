@@ -82,6 +82,8 @@ class Step(msgspec.Struct, frozen=True):
     undo: "Step | None" = None
     best_effort: bool = False
     """Whether the plan goes on, and succeeds, if this step fails."""
+    doing: str = ""
+    """What it does, where who asked has to be told at which step a command failed (KIP-995)."""
 
 
 # --- how it ends --------------------------------------------------------------------------------

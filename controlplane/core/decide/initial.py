@@ -46,7 +46,7 @@ def create(
         return kept
     wanted = wanted_of(kept, command.connector, command.initial_offsets)
     if isinstance(wanted, Rejected):
-        return _failed("validate the initial offsets", command, wanted)
+        return _failed(_VALIDATE, command, wanted)
     known = kept.known()
     if isinstance(known, Rejected | AskGroup):
         return known
@@ -55,8 +55,8 @@ def create(
         return done
     steps = (
         *kept.fence(),
-        *kept.wipe(known),
-        *kept.start_at(wanted),
+        *_told_as(_WIPE, command, kept.wipe(known)),
+        *_told_as(_SET, command, kept.start_at(wanted)),
         *_creation(state, command, config, context),
     )
     return Plan(steps, _outcome(done), COMMIT_POINT)
@@ -69,19 +69,29 @@ def _hooked_twice(
     name, (known, wanted) = command.connector, offsets
     wiped = hooked(context, 0, AskHook(name, config, known))
     if isinstance(wiped, Rejected):
-        return _failed("wipe the existing offsets", command, wiped)
+        return _failed(_WIPE, command, wiped)
     if isinstance(wiped, AskHook):
         return wiped
     written = hooked(context, 1, AskHook(name, config, wanted))
     if isinstance(written, Rejected):
-        return _failed("set the initial offsets", command, written)
+        return _failed(_SET, command, written)
     return written
 
 
+_VALIDATE = "validate the initial offsets of connector {}"
+_WIPE = "wipe the existing offsets of connector {}"
+_SET = "set the initial offsets of connector {}"
+"""Who asked is to be told at which step a creation failed."""
+
+
 def _failed(doing: str, command: CreateConnector, rejected: Rejected) -> Rejected:
-    """The KIP wants to be told at which step it was."""
-    text = f"Failed to {doing} of connector {command.connector}: {rejected.text}"
+    text = f"Failed to {doing.format(command.connector)}: {rejected.text}"
     return Rejected(rejected.reason, text)
+
+
+def _told_as(doing: str, command: CreateConnector, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    told = doing.format(command.connector)
+    return tuple(msgspec.structs.replace(step, doing=told) for step in steps)
 
 
 def _creation(
