@@ -220,6 +220,10 @@ WORKER: Settings = {
 """A worker whose changes show soon."""
 
 
+PARTS = ("runtime", "file", "json")
+"""Artifacts of Kafka Connect on a worker's class path; `mirror` is another."""
+
+
 class Worker(_Service):
     """A Connect worker.
 
@@ -232,6 +236,7 @@ class Worker(_Service):
         broker: Broker,
         *,
         jvm: tuple[str, ...] = SMALL_JVM,
+        parts: tuple[str, ...] = PARTS,
         **settings: Any,
     ) -> None:
         self.release = release
@@ -242,7 +247,7 @@ class Worker(_Service):
         self.config = self.directory / "worker.properties"
         own = {"bootstrap.servers": broker.bootstrap, "listeners": self.url}
         _write(self.config, WORKER, own, _dotted(settings))
-        artifacts = [f"org.apache.kafka:connect-{part}:{release}" for part in _PARTS]
+        artifacts = [f"org.apache.kafka:connect-{part}:{release}" for part in parts]
         path = classpath(*artifacts, LOGGING, silent=False)
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
         self._program = JavaProgram(
@@ -259,9 +264,6 @@ class Worker(_Service):
             return (await self.rest.get("/connectors")).status_code == httpx.codes.OK
         except httpx.TransportError:
             return False
-
-
-_PARTS = ("runtime", "file", "json")
 
 
 def _dotted(settings: Settings) -> dict[str, object]:

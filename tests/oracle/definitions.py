@@ -13,31 +13,31 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from controlplane.core.profiles import RELEASES
 from tests.jars import ROOT, JarsUnavailable, classpath, java
 from tests.oracle.kafka import harness
 
 FOLDER = ROOT / "controlplane" / "catalogues"
 
 ASKED = (
-    *("2.0.0", "2.1.0", "2.1.1", "2.2.0", "2.3.0", "2.4.0", "2.5.0", "2.6.0", "2.7.0", "2.8.0"),
-    *("3.0.0", "3.0.1", "3.1.0", "3.1.1", "3.2.0", "3.3.0", "3.4.0", "3.5.0", "3.5.1", "3.6.0"),
-    *("3.7.0", "3.8.0", "3.8.1", "3.9.0", "4.0.0", "4.1.0", "4.2.0", "4.3.0"),
+    *("2.0.0", "2.1.0", "2.1.1", "2.2.0", "2.3.0", "2.4.0", "2.5.0", "2.6.0", "2.7.0", "2.7.2"),
+    *("2.8.0", "2.8.2", "3.0.0", "3.0.1", "3.0.2", "3.1.0", "3.1.1", "3.2.0", "3.3.0", "3.3.2"),
+    *("3.4.0", "3.5.0", "3.5.1", "3.6.0", "3.6.2", "3.7.0", "3.7.1", "3.8.0", "3.8.1", "3.9.0"),
+    *("4.0.0", "4.1.0", "4.2.0", "4.3.0"),
 )
-"""The first release of every line, and those that changed a definition within a line. Older ones
-are taken as the oldest of these."""
-
-MIRRORED_SINCE = "3.4.0"
-"""From here on MirrorMaker's three connectors have definitions of their own. Older ones are taken
-as this one, which knows all keys that they know."""
+"""The first release of every line, those that changed a definition within a line, and some
+for which MirrorMaker can be had. Older ones are taken as the oldest of these."""
 
 TIMEOUT_S = 120
 
 Key = dict[str, Any]
 Row = dict[str, Any]
+_Answers = Mapping[str, Mapping[str, Any]]
+_Definition = tuple[str, Sequence[Key]]
+"""A release, and the keys that it defines, in their order."""
 
 CONNECT = "org.apache.kafka.connect."
 MIRRORS = f"{CONNECT}mirror.Mirror"
@@ -158,12 +158,12 @@ def _words(key: Key, kind: str, printed: str) -> str:
 # --- from answers to rows -----------------------------------------------------------------------
 
 
-def rows(history: Sequence[tuple[str, Sequence[Key]]]) -> list[Row]:
+def rows(history: Sequence[_Definition]) -> list[Row]:
     """One row per key, from the definitions of some releases, oldest first."""
     return [_row(name, history) for name in _order(history)]
 
 
-def _order(history: Sequence[tuple[str, Sequence[Key]]]) -> list[str]:
+def _order(history: Sequence[_Definition]) -> list[str]:
     """All names, so that each release has its own in its order."""
     names: list[str] = []
     for _, keys in reversed(history):
@@ -179,7 +179,7 @@ def _order(history: Sequence[tuple[str, Sequence[Key]]]) -> list[str]:
     return names
 
 
-def _row(name: str, history: Sequence[tuple[str, Sequence[Key]]]) -> Row:
+def _row(name: str, history: Sequence[_Definition]) -> Row:
     found = [(release, _found(name, keys)) for release, keys in history]
     present = [(release, key) for release, key in found if key is not None]
     now = present[-1][1]
@@ -243,20 +243,20 @@ def plain(key: Key) -> Key:
 # --- files --------------------------------------------------------------------------------------
 
 
-def definitions(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Row]]:
+def definitions(answers: _Answers) -> dict[str, list[Row]]:
     """What Kafka defines for all connectors of a kind, and for the clients of connectors."""
     found = {"connector": rows(_of(answers, "connector"))}
     for kind in ("source", "sink"):
         found[kind] = rows([(one, _own(answers[one], kind)) for one in answers])
     found["transformation"] = [dict(row) for row in IMPLIED]
-    found["mirror"] = rows(_mirrored(answers, shared=True))
+    found["mirror"] = rows(_mirrored(answers))
     for client in CLIENTS:
         of_client = rows(_of(answers, client))
         found[client] = [_without_words(row) for row in of_client]
     return found
 
 
-def _of(answers: Mapping[str, Mapping[str, Any]], name: str) -> list[tuple[str, list[Key]]]:
+def _of(answers: _Answers, name: str) -> list[_Definition]:
     return [(release, told[name]) for release, told in answers.items()]
 
 
@@ -274,34 +274,70 @@ def _without_words(row: Row) -> Row:
     return rest | ({"before": kept} if kept else {})
 
 
-def _mirrored(
-    answers: Mapping[str, Mapping[str, Any]], name: str = "", *, shared: bool
-) -> list[tuple[str, list[Key]]]:
-    """What all of MirrorMaker's connectors define, or what only one of them does."""
-    found = []
+def _mirrored(answers: _Answers, name: str | None = None) -> list[_Definition]:
+    """What only one of MirrorMaker's connectors defines, or, of none, what all of them do.
+
+    Up to 3.3 each defined everything: a key is taken as that of the connector that has kept it.
+    """
+    owners = _owners(answers)
+    found: list[_Definition] = []
     for release, told in answers.items():
-        mirrors = [one for one in told["plugins"] if one["class"].startswith(MIRRORS)]
-        if mirrors and RELEASES.index(release) >= RELEASES.index(MIRRORED_SINCE):
+        mirrors = {one["class"]: one["config"] for one in told["plugins"] if _mirrors(one)}
+        if mirrors:
             every = {key["name"] for key in told["connector"]}
-            common = set.intersection(*({k["name"] for k in one["config"]} for one in mirrors))
-            told_by = next(one for one in mirrors if one["class"] == (name or one["class"]))
-            keys = [k for k in told_by["config"] if (k["name"] in common) is shared]
-            found.append((release, [key for key in keys if key["name"] not in every]))
-    return found
+            keys = [key for key in mirrors[name or min(mirrors)] if key["name"] not in every]
+            own = owners.keys() if name is None else {k for k in owners if name in owners[k]}
+            found.append((release, [k for k in keys if (k["name"] in own) is (name is not None)]))
+    return _in_one_order(found)
 
 
-def plugins(answers: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+def _in_one_order(history: Sequence[_Definition]) -> list[_Definition]:
+    """Keys that have changed their places once are told as they stand behind that."""
+    placed = [history[-1]]
+    for release, keys in reversed(history[:-1]):
+        later = [key["name"] for key in placed[-1][1]]
+        known = [key for key in keys if key["name"] in later]
+        ordered = sorted(known, key=partial(_place, later))
+        gone = [key for key in keys if key["name"] not in later]
+        placed.append((release, keys if known == ordered else [*ordered, *gone]))
+    return placed[::-1]
+
+
+def _place(names: Sequence[str], key: Key) -> int:
+    return names.index(key["name"])
+
+
+def _mirrors(plugin: Row) -> bool:
+    return str(plugin["class"]).startswith(MIRRORS)
+
+
+def _owners(answers: _Answers) -> dict[str, set[str]]:
+    """Keys that not all of MirrorMaker's connectors have, each with those that do."""
+    owners: dict[str, set[str]] = {}
+    for told in answers.values():
+        mirrors = {one["class"]: one["config"] for one in told["plugins"] if _mirrors(one)}
+        having: dict[str, set[str]] = {}
+        for name, keys in mirrors.items():
+            for key in keys:
+                having.setdefault(key["name"], set()).add(name)
+        for key, names in having.items():
+            if len(names) < len(mirrors):
+                owners.setdefault(key, set()).update(names)
+    return owners
+
+
+def plugins(answers: _Answers) -> list[Row]:
     """Every plugin of Kafka's own."""
     return [_plugin(answers, *found) for found in sorted(_names(answers))]
 
 
-def _names(answers: Mapping[str, Mapping[str, Any]]) -> set[tuple[str, str]]:
+def _names(answers: _Answers) -> set[tuple[str, str]]:
     """Class and kind of every plugin; the kind of connectors may change."""
     told = (one for answer in answers.values() for one in answer["plugins"])
     return {(one["class"], KINDS.get(one["among"], "connector")) for one in told}
 
 
-def _plugin(answers: Mapping[str, Mapping[str, Any]], name: str, kind: str) -> Row:
+def _plugin(answers: _Answers, name: str, kind: str) -> Row:
     told = [(release, _told(told, name, kind)) for release, told in answers.items()]
     present = [(release, one) for release, one in told if one is not None]
     row: Row = {"class": name, "type": KINDS.get(present[-1][1]["among"], present[-1][1]["type"])}
@@ -316,7 +352,7 @@ def _plugin(answers: Mapping[str, Mapping[str, Any]], name: str, kind: str) -> R
     before = [*row.pop("before", []), *_plugin_before(present, kind)]
     row |= {"before": before} if before else {}
     if mirror:
-        config = rows(_mirrored(answers, name, shared=False))
+        config = rows(_mirrored(answers, name))
         return row | {"extends": ["connector", "mirror"], "config": config}
     configs = [(release, one["config"]) for release, one in present if one["config"] is not None]
     return row | ({"config": rows(configs)} if configs else {})

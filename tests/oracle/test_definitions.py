@@ -1,0 +1,116 @@
+"""`controlplane/catalogues/`: what lies there is what Kafka's own classes define."""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.plugins import ClassPath, Plugin, Plugins
+from controlplane.core.profiles import RELEASES, Profile
+from controlplane.plugins import kafkas_own
+from tests.oracle import definitions
+from tests.oracle.definitions import ASKED, CLIENTS, FOLDER, MIRRORS, documents, plain
+
+answer = cache(definitions.answer)
+
+SOME = ("2.8.2", "3.6.2", "3.9.1", "4.1.1", "4.3.0")
+"""Beside the releases that the files were made of: some of them, and some between them."""
+
+
+def test_releases_exist() -> None:
+    """Only releases that we know are asked, oldest first, none twice."""
+    assert list(ASKED) == [release for release in RELEASES if release in ASKED]
+
+
+@pytest.fixture(params=SOME)
+def release(request: pytest.FixtureRequest) -> str:
+    """A release."""
+    return str(request.param)
+
+
+def class_path(release: str) -> ClassPath:
+    """Everything that Kafka brings."""
+    own = kafkas_own()
+    return Plugins(own.plugins, own).at(Profile.of(release))
+
+
+def told(keys: Iterable[ConfigKey]) -> list[dict[str, Any]]:
+    """Keys as Kafka tells them, so that they can be compared."""
+    names = ("type", "required", "default", "importance", "documentation", "group", "order")
+    return [
+        {"name": key.name, "width": key.width, "display_name": key.display_name}
+        | {name: getattr(key, name) for name in names}
+        for key in keys
+    ]
+
+
+def asked(keys: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same of Kafka's answer."""
+    return [
+        {name: value for name, value in key.items() if name not in {"valid", "dependents"}}
+        | {"default": key.get("default"), "required": bool(key.get("required"))}
+        | {"documentation": key["documentation"] or ""}
+        for key in keys
+    ]
+
+
+@pytest.mark.java
+def test_definitions(release: str) -> None:
+    """Of connectors and of clients."""
+    kafka, path = answer(release), class_path(release)
+    connector = path.definition("connector")
+    assert told(connector) == asked(kafka["connector"])
+    for kind in ("source", "sink"):
+        assert told((*connector, *path.definition(kind))) == asked(kafka[kind])
+    for client in CLIENTS:
+        assert told(path.definition(client)) == asked(kafka[client])
+
+
+@pytest.mark.java
+def test_valid_values(release: str) -> None:
+    """The words of validators, of connectors: clients are not asked for theirs."""
+    kafka, path = answer(release), class_path(release)
+    for kind in ("source", "sink"):
+        keys = (*path.definition("connector"), *path.definition(kind))
+        words = {key["name"]: plain(key).get("valid", []) for key in kafka[kind]}
+        assert {key.name: list(key.valid) for key in keys} == words
+
+
+@pytest.mark.java
+def test_plugins(release: str) -> None:
+    """Every plugin is there, and no other; each with its keys."""
+    kafka, path = answer(release), class_path(release)
+    told_of = {(one["class"], kind_of(one)): one["config"] for one in kafka["plugins"]}
+    ours = {(one.class_name, one.type): one for one in path.plugins}
+    assert told_of.keys() | {k for k, one in ours.items() if _untold(one, release)} == ours.keys()
+    for name, config in told_of.items():
+        if config is not None and not _old_mirror(name[0], release):
+            keys = path.keys_of(ours[name])
+            assert keys is not None
+            assert told(keys) == asked(config)
+
+
+def kind_of(plugin: Mapping[str, Any]) -> str:
+    """What a plugin is used as: of connectors their type."""
+    return definitions.KINDS.get(plugin["among"], str(plugin["type"]))
+
+
+def _untold(plugin: Plugin, release: str) -> bool:
+    """Not on every class path, or of a kind that workers have told of since 3.2 only."""
+    older = Profile.of(release).within(None, "3.2.0")
+    return plugin.class_name.startswith(MIRRORS) or (plugin.type == "header_converter" and older)
+
+
+def _old_mirror(name: str, release: str) -> bool:
+    """Up to 3.3 MirrorMaker's connectors shared one definition, in another order."""
+    return name.startswith(MIRRORS) and Profile.of(release).within(None, "3.4.0")
+
+
+@pytest.mark.java
+@pytest.mark.prove
+def test_files_are_current() -> None:
+    """Asking again gives the committed files (else: `python -m tests.oracle.definitions`)."""
+    for name, text in documents().items():
+        assert (FOLDER / name).read_text(encoding="utf-8") == text

@@ -1,0 +1,103 @@
+"""Real workers of ten releases were asked about 190 configs: we say the same, to the letter.
+
+Held together are the code and text that a creation is refused with, and, by its digest, the whole
+result of validation: every definition, value, recommendation and error.
+"""
+
+import json
+
+import pytest
+
+from controlplane.core.context import Context
+from tests.validation.answers import Recorded, context_of, ours, read
+from tests.validation.asking import RELEASES
+from tests.validation.cases import APACHE, MIRROR, SINK, SOURCE, TRANSFORM, Config, cases
+
+
+def transformed(kind: str, **own: str) -> Config:
+    """A transformation of some type."""
+    configured = {f"transforms.t.{key}": value for key, value in own.items()}
+    return SOURCE | {"transforms": "t", "transforms.t.type": TRANSFORM + kind} | configured
+
+
+DIFFERENT: tuple[tuple[Config, tuple[str, ...], str], ...] = (
+    (
+        MIRROR | {"replication.policy.class": "no.such.Policy"},
+        RELEASES[RELEASES.index("3.4.1") :],
+        "a class that is no plugin may be there: nobody can know, and it is believed",
+    ),
+    (
+        SINK | {"errors.deadletterqueue.topic.name": None},
+        ("3.7.2", "3.8.1", "3.9.1", "4.1.1", "4.3.0"),
+        "the worker fails with a NullPointerException; we refuse the null",
+    ),
+    (
+        transformed("Cast$Value", spec="string,int8"),
+        RELEASES[: RELEASES.index("3.8.1")],
+        "a slip of the pen in Kafka's text",
+    ),
+    (
+        transformed("InsertField"),
+        RELEASES[: RELEASES.index("4.1.1")],
+        "the classes within another one are told in the order of the Java compiler",
+    ),
+    (
+        SOURCE | {"connector.plugin.version": "1.0"},
+        ("4.1.1", "4.3.0"),
+        "which versions a config asks for is not looked at",
+    ),
+    (
+        SOURCE | {"connector.plugin.version": "[1.0,"},
+        ("4.1.1", "4.3.0"),
+        "which versions a config asks for is not looked at",
+    ),
+)
+"""Where we say something else: the config, the releases, and why."""
+
+MIRRORED_SINCE = "3.4.1"
+"""Before, MirrorMaker's connectors shared one definition: their keys are known, not their order."""
+
+
+@pytest.fixture(scope="module")
+def recorded() -> list[Recorded]:
+    """What was recorded."""
+    return read()
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def context(request: pytest.FixtureRequest) -> Context:
+    """A worker of each release."""
+    return context_of(request.param)
+
+
+def test_every_case_is_recorded(recorded: list[Recorded]) -> None:
+    """The file is of these cases and releases (else: `python -m tests.validation.asking`)."""
+    assert [one.config for one in recorded] == list(cases())
+    assert all(one.answers.keys() == set(RELEASES) for one in recorded)
+
+
+def test_same_answers(recorded: list[Recorded], context: Context) -> None:
+    """To each config, but for the listed ones."""
+    release = context.profile.release
+    differing = [
+        one.config
+        for one in recorded
+        if ours(one.config, context) != one.answers[release] and not _old_mirror(one, release)
+    ]
+    known = [config for config, releases, _ in DIFFERENT if release in releases]
+    assert sorted(differing, key=json.dumps) == sorted(known, key=json.dumps)
+
+
+def test_old_mirrors_are_refused_alike(recorded: list[Recorded], context: Context) -> None:
+    """Where the whole result is not the same, what is refused is, in the same words."""
+    release = context.profile.release
+    mirrors = [one for one in recorded if _old_mirror(one, release)]
+    known = [config for config, _, _ in DIFFERENT]
+    for one in mirrors:
+        if one.config not in known:
+            assert ours(one.config, context).refused == one.answers[release].refused
+
+
+def _old_mirror(one: Recorded, release: str) -> bool:
+    mirror = f"{APACHE}mirror." in (one.config.get("connector.class") or "")
+    return mirror and RELEASES.index(release) < RELEASES.index(MIRRORED_SINCE)
