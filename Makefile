@@ -63,6 +63,7 @@ bench: $(READY) ## Measure folding and starting, beside others
 	@tools/java
 	$(BIN)/python -m benchmarks.fold
 	$(BIN)/python -m benchmarks.append
+	$(BIN)/python -m benchmarks.commands
 	$(BIN)/python -m benchmarks.boot
 
 oracle: $(READY) ## Compare the fold with Kafka's own classes, and write docs/releases.md anew

@@ -36,7 +36,11 @@ CONNECTORS = 8
 GOAL_P50_MS = 2
 GOAL_RATE = 5_000
 
-CLASS = {"connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector", "topic": "t"}
+CONFIG = {
+    "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+    "topic": "t",
+    "file": "f",
+}
 
 Maker = Callable[[str, int], AnyCommand]
 
@@ -52,7 +56,7 @@ KINDS = (
     Kind("stop", lambda name, _: StopConnector(name)),
     Kind("reset offsets", lambda name, _: ResetOffsets(name)),
     Kind("pause", lambda name, _: PauseConnector(name)),
-    Kind("create", lambda name, number: CreateConnector(f"{name}-{number}", CLASS)),
+    Kind("create", lambda name, number: CreateConnector(f"{name}-{number}", CONFIG)),
 )
 """In this order: offsets are reset while the connectors are stopped."""
 
@@ -73,7 +77,7 @@ async def measure(folder: Path, seconds: float) -> list[Figure]:
     async with ControlPlane.open(f"sqlite:///{folder / 'state.db'}") as plane:
         names = [[f"c{caller}-{n}" for n in range(CONNECTORS)] for caller in range(CALLERS)]
         for name in (one for own in names for one in own):
-            await plane.execute(CreateConnector(name, CLASS))
+            await plane.execute(CreateConnector(name, CONFIG))
         return [await _figure(plane, kind, names, seconds) for kind in KINDS]
 
 

@@ -40,8 +40,11 @@ class ClassPath:
 
     def of_kind(self, *kinds: str) -> Iterator[Plugin]:
         """Plugins of some kinds, in the order of their names."""
-        found = (plugin for plugin in self.plugins if plugin.type in kinds)
-        return iter(sorted(found, key=lambda plugin: plugin.class_name))
+        return (plugin for plugin in self._sorted if plugin.type in kinds)
+
+    @cached_property
+    def _sorted(self) -> Sequence[Plugin]:
+        return sorted(self.plugins, key=lambda plugin: plugin.class_name)
 
     def full_name(self, name: str) -> str:
         """The class that a name means: an alias, or the class itself."""
@@ -53,7 +56,18 @@ class ClassPath:
 
     def nested(self, class_name: str) -> tuple[str, ...]:
         """Plugins whose classes stand within this one."""
-        return tuple(sorted(name for name in self._by_class if name.startswith(class_name + "$")))
+        return self._nested.get(class_name, ())
+
+    @cached_property
+    def _nested(self) -> Mapping[str, tuple[str, ...]]:
+        """By class, the plugins within it."""
+        within: dict[str, list[str]] = {}
+        for name in sorted(self._by_class):
+            outer = name.rpartition("$")[0]
+            while outer:
+                within.setdefault(outer, []).append(name)
+                outer = outer.rpartition("$")[0]
+        return {outer: tuple(names) for outer, names in within.items()}
 
     @cached_property
     def _by_class(self) -> Mapping[str, list[Plugin]]:

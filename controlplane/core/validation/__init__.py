@@ -6,7 +6,8 @@ only what is Connect's own is looked at; without Kafka's own definitions, nothin
 a class. Kafka: `AbstractHerder#validateConnectorConfig`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from controlplane.core.configdef.check import Checked, groups
 from controlplane.core.configdef.keys import ConfigKey
@@ -44,12 +45,13 @@ _NULL = "Null value can not be supplied as the configuration value."
 
 def refusal(config: Properties, context: Context) -> Rejected | None:
     """Why a worker does not take this config, the connector's name in it; None if it is valid."""
-    found = validate(config, context)
-    if isinstance(found, Failure):
-        askers = found.thrown == BAD_REQUEST
-        return Rejected(Reason.INVALID if askers else Reason.FAILED, found.text)
-    if not found.error_count:
+    looked = _look(config, context)
+    if isinstance(looked, Failure):
+        askers = looked.thrown == BAD_REQUEST
+        return Rejected(Reason.INVALID if askers else Reason.FAILED, looked.text)
+    if not looked.has_errors:  # most configs: what would be told of each key need not be made
         return None
+    found = looked.told()
     path = "/connector-plugins" if context.profile.names_validate_endpoint else ""
     head = f"{_INVALID} the following {found.error_count} error(s):"
     foot = f"{_SEE_ALSO} `{path}/{{connectorType}}/config/validate`"
@@ -58,6 +60,37 @@ def refusal(config: Properties, context: Context) -> Rejected | None:
 
 def validate(config: Properties, context: Context) -> Validation | Failure:
     """Every key, its definition, value and errors; or what the worker fails at before."""
+    looked = _look(config, context)
+    return looked if isinstance(looked, Failure) else looked.told()
+
+
+class _Looked(NamedTuple):
+    """What was found under every key, before it is told."""
+
+    name: str
+    keys: tuple[ConfigKey, ...]
+    own_keys: tuple[ConfigKey, ...]
+    checked: Mapping[str, Checked]
+    own: Mapping[str, Checked]
+    """What the connector found. It counts more than what Connect found under the same key."""
+    parts: tuple[Validation, ...]
+    """Client overrides and converters."""
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether anything at all is wrong, also what does not count in the end."""
+        values = (*self.checked.values(), *self.own.values())
+        return any(one.errors for one in values) or any(one.error_count for one in self.parts)
+
+    def told(self) -> Validation:
+        """The same as Connect answers it."""
+        named = {key.name: key for key in (*self.keys, *self.own_keys)}
+        in_groups = list(dict.fromkeys((*groups(self.keys), *groups(self.own_keys))))
+        values = (*in_hash_order(self.checked), *in_hash_order(self.own))
+        return merged(generated(self.name, named, values, in_groups), *self.parts)
+
+
+def _look(config: Properties, context: Context) -> _Looked | Failure:
     subject = Subject.of(config, context)
     plugin = find_connector(subject)
     if isinstance(plugin, Failure):
@@ -70,7 +103,7 @@ def validate(config: Properties, context: Context) -> Validation | Failure:
         return Failure(CONFIG, str(invalid))
 
 
-def _validated(subject: Subject, plugin: Plugin) -> Validation:
+def _validated(subject: Subject, plugin: Plugin) -> _Looked:
     kind = plugin.type
     if kind == "sink" and not subject.profile.sink_errors_listed:
         fail_at_first_error(subject)
@@ -88,14 +121,11 @@ def _validated(subject: Subject, plugin: Plugin) -> Validation:
         _refuse_nulls(subject, checked)
     own_keys = subject.path.keys_of(plugin) or ()
     own = _own(subject, plugin, own_keys)
-    named = {key.name: key for key in (*keys, *own_keys)}
-    in_groups = list(dict.fromkeys((*groups(keys), *groups(own_keys))))
-    values = (*in_hash_order(checked), *in_hash_order(own))
-    name = subject.config["connector.class"] or ""
-    first = generated(name, named, values, in_groups)
     converters = list(check_converters(subject, checked))
     overrides = [] if kind == UNKNOWN_TYPE else list(check_overrides(subject, kind))
-    return merged(first, *overrides, *converters)
+    name = subject.config["connector.class"] or ""
+    parts = (*overrides, *converters)
+    return _Looked(name, tuple(keys), tuple(own_keys), checked, own, parts)
 
 
 def _connects_keys(subject: Subject, kind: str) -> Iterator[ConfigKey]:
@@ -111,7 +141,7 @@ def _refuse_nulls(subject: Subject, checked: dict[str, Checked]) -> None:
 
 
 def _own(subject: Subject, plugin: Plugin, keys: tuple[ConfigKey, ...]) -> dict[str, Checked]:
-    """What the connector itself finds. It counts more than what Connect found under its keys."""
+    """What the connector itself finds."""
     checked = subject.check(keys)
     hide_unused(checked)
     for name, error in errors_of(plugin.checks, subject.config):
