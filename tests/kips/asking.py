@@ -6,21 +6,22 @@ report is written by `given`, as a foreign hand's records.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 
-from controlplane.controller import Stepped
+from controlplane.controller import Limits, Stepped
 from controlplane.core.commands import AnyCommand
+from controlplane.core.entry import Position
 from controlplane.core.plan import AnyAction, Plan
-from controlplane.core.plugins import parse_catalogue
 from controlplane.core.profiles import KIP, Profile
 from controlplane.core.state import ClusterState
-from controlplane.logs.log import Log, Record
+from controlplane.logs.log import Log, LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Refusal, Settings
+from controlplane.plugins import catalogued
 from controlplane.rest.errors import Answer, RestError, refused
 from controlplane.rest.outcomes import Done
 from controlplane.rest.reads import Reading, answer
@@ -33,17 +34,14 @@ SOURCE, SURE_SOURCE, FUSSY_SOURCE, SINK = "lab.Source", "lab.Sure", "lab.Fussy",
 _CATALOGUE: list[dict[str, str]] = [
     {"class": SOURCE, "type": "source"},
     {"class": SURE_SOURCE, "type": "source", "alter_offsets": "accepts"},
-    {
-        "class": FUSSY_SOURCE,
-        "type": "source",
-        "alter_offsets": "raises ConnectException('none of these')",
-    },
+    {"class": FUSSY_SOURCE, "type": "source", "alter_offsets": "as FileStreamSourceConnector"},
     {"class": SINK, "type": "sink"},
 ]
-PLUGINS = parse_catalogue(msgspec.json.encode(_CATALOGUE))
-"""Sources whose hook says perhaps, surely, and no; and a sink."""
+PLUGINS = catalogued(msgspec.json.encode(_CATALOGUE))
+"""Sources whose hook says perhaps and surely, and one that looks at what it is given; a sink."""
 
 SOURCE_CONFIG = {"connector.class": SOURCE, "tasks.max": "2"}
+OWN = {**SOURCE_CONFIG, "offsets.storage.topic": "own"}
 SINK_CONFIG = {"connector.class": SINK, "tasks.max": "1", "topics": "t"}
 
 Body = dict[str, Any] | list[Any] | None
@@ -61,6 +59,26 @@ class Beyond(Groups):
         """Note what was done."""
         await super().perform(action)
         self.done.append(action)
+
+
+class Breaking(MemoryLog):
+    """A log that takes no record in which there is something that it `refuses`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuses: Callable[[Record], bool] | None = None
+
+    async def append(
+        self, records: Sequence[Record], epoch: int | None = None
+    ) -> Sequence[Position]:
+        """Append, or not."""
+        if self.refuses is not None and any(map(self.refuses, records)):
+            raise LogUnavailable("it is away")
+        return await super().append(records, epoch)
+
+
+IMPATIENT = Limits(write_patience_ms=1, retry_first_ms=1, retry_last_ms=1)
+"""Who waits for a log that is away only for as long as a test may take."""
 
 
 class Service:

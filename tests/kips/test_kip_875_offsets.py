@@ -4,24 +4,25 @@ What is shown of sinks lies in Kafka's consumer groups; that, and what only runn
 listed in `later`.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from controlplane.controller import Limits, NotWritten
+from controlplane.controller import NotWritten
 from controlplane.core import views
-from controlplane.core.entry import Position
 from controlplane.core.plan import DeleteGroup, FenceProducers
 from controlplane.core.profiles import KIP
 from controlplane.core.records import Target
-from controlplane.logs.log import LogUnavailable, Record
-from controlplane.logs.memory import MemoryLog
+from controlplane.logs.log import Record
 from tests.controller.scene import CONFIG, OFFSETS, raw
 from tests.kips.asking import (
+    IMPATIENT,
     ORDERS,
+    OWN,
     SOURCE_CONFIG,
     Beyond,
+    Breaking,
     Service,
     came_to,
     configured,
@@ -63,9 +64,6 @@ async def ours() -> AsyncIterator[Service]:
         yield service
 
 
-OWN = {**SOURCE_CONFIG, "offsets.storage.topic": "own"}
-
-
 TWO_TOPICS = (
     configured("orders", OWN),
     *published("orders"),
@@ -75,23 +73,6 @@ TWO_TOPICS = (
     came_to("orders", {"table": "a"}, {"pos": 3}, "own"),
 )
 """`orders`, stopped, with a topic of its own for its offsets; that of b lies in the other only."""
-
-
-class Breaking(MemoryLog):
-    """A log of which one topic cannot be written, for as long as it is `away`."""
-
-    away = ""
-
-    async def append(
-        self, records: Sequence[Record], epoch: int | None = None
-    ) -> Sequence[Position]:
-        """Append, or not."""
-        if any(record.topic == self.away for record in records):
-            raise LogUnavailable(f"{self.away} is away")
-        return await super().append(records, epoch)
-
-
-IMPATIENT = Limits(write_patience_ms=1, retry_first_ms=1, retry_last_ms=1)
 
 
 class TestEndpoints:
@@ -280,10 +261,10 @@ class TestDelete:
         log = Breaking()
         await log_of(*TWO_TOPICS, log=log)
         async with serving(log, limits=IMPATIENT) as service:
-            log.away = away
+            log.refuses = lambda record: record.topic == away
             with pytest.raises(NotWritten):
                 await service.ask("DELETE", AT)
-            log.away = ""
+            log.refuses = None
             assert await service.told("DELETE", AT) == (204, "")
 
 

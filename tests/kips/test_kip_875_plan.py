@@ -12,6 +12,7 @@ from controlplane.core.records import Target
 from controlplane.logs.memory import MemoryLog
 from tests.controller.scene import OFFSETS
 from tests.kips.asking import (
+    OWN,
     SINK_CONFIG,
     SOURCE_CONFIG,
     Beyond,
@@ -133,7 +134,7 @@ class TestOffsets:
 async def own_topic() -> MemoryLog:
     """`orders` with a topic of its own for its offsets, and an old copy in the worker's."""
     return await log_of(
-        configured("orders", {**SOURCE_CONFIG, "offsets.storage.topic": "own"}),
+        configured("orders", OWN),
         *published("orders", {"table": "a"}),
         came_to("orders", {"table": "a"}, {"pos": 4}, OFFSETS),
         came_to("orders", {"table": "a"}, {"pos": 5}, "own"),

@@ -1,0 +1,215 @@
+"""KIP-995, initial offsets while creating connectors, sentence by sentence; no release has it."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from controlplane.core import views
+from controlplane.core.records import Target
+from tests.controller.scene import CONFIG, OFFSETS
+from tests.kips.asking import (
+    SINK_CONFIG,
+    SOURCE_CONFIG,
+    SURE_SOURCE,
+    Service,
+    configured,
+    running,
+    serving,
+)
+from tests.kips.creating import AT_100, LEFT_OVER, NEW, SET_HERE, asked, left_of, offsets_of
+
+T_0 = {"kafka_topic": "t", "kafka_partition": 0}
+SET = "The offsets for this connector have been set successfully"
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Service]:
+    """The small cluster; an earlier connector `new` has left offsets."""
+    async with serving(await running(*LEFT_OVER)) as service:
+        yield service
+
+
+class TestPost:
+    """Public Interfaces – POST /connectors."""
+
+    async def test_a_field_may_say_where_to_begin(self, connect: Service) -> None:
+        """With it the connector is there, and so are its offsets."""
+        assert (await connect.told("POST", "/connectors", asked()))[0] == 200
+        assert await offsets_of(connect) == AT_100
+
+    @pytest.mark.parametrize(
+        "offsets",
+        [
+            [],
+            {},
+            {"source": []},
+            "earliest",
+            100,
+            [100],
+            [None],
+            [{"partition": 0, "offset": 100}],
+            [{"partition": {"table": "a"}, "position": {"pos": 100}}],
+            [{"partition": {"table": ["a"]}, "offset": {"pos": 100}}],
+            [{"partition": {"table": "a"}, "offset": {"pos": {"at": 100}}}],
+            {"sink": AT_100},
+            {"table": AT_100},
+        ],
+        ids=str,
+    )
+    async def test_400_for_another_form(self, connect: Service, offsets: Any) -> None:
+        """What is no list of partitions with offsets, as KIP-875 has them, is the asker's fault."""
+        before = await connect.everything()
+        assert (await connect.told("POST", "/connectors", asked(offsets)))[0] == 400
+        assert await connect.everything() == before
+
+    @pytest.mark.parametrize("offsets", [{}, {"initial_offsets": None}], ids=["absent", "null"])
+    async def test_without_it_all_is_as_before(self, connect: Service, offsets: Any) -> None:
+        """Answer, records and what is left of earlier times: nothing tells of a new field."""
+        before = await connect.everything()
+        body = {"name": "new", "config": SOURCE_CONFIG, **offsets}
+        answer = await connect.ask("POST", "/connectors", body)
+        assert answer.status == 201
+        assert answer.headers == {"location": NEW}
+        assert answer.body == {
+            "name": "new",
+            "config": {**SOURCE_CONFIG, "name": "new"},
+            "tasks": [],
+            "type": "source",
+        }
+        (record,) = (one for one in await connect.everything() if one not in before)
+        assert record[0] == "connector-new"
+        assert [one["offset"] for one in await offsets_of(connect)] == [{"pos": 1}, {"pos": 2}]
+
+    @pytest.mark.parametrize(
+        ("plugin", "told"), [(SURE_SOURCE, SET), (SOURCE_CONFIG["connector.class"], SET_HERE)]
+    )
+    async def test_the_connectors_hook_decides_what_is_told(
+        self, connect: Service, plugin: str, told: str
+    ) -> None:
+        """200 either way: with a hook that vouches for the offsets, and without one."""
+        config = {**SOURCE_CONFIG, "connector.class": plugin}
+        answer = await connect.ask("POST", "/connectors", asked(config=config))
+        assert answer.status == 200
+        assert answer.body["initial_offsets_response"] == told
+        assert answer.body["name"] == "new"
+        assert answer.body["config"] == {**config, "name": "new"}
+
+    async def test_other_fields_stay(self, connect: Service) -> None:
+        """The KIP's example leaves them away; who decodes every creation alike needs them."""
+        answer = await connect.ask("POST", "/connectors", asked())
+        assert list(answer.body) == ["name", "config", "tasks", "type", "initial_offsets_response"]
+        assert answer.headers == {"location": NEW}
+
+    @pytest.mark.parametrize("release", ["3.9", "4.3"])
+    async def test_no_release_knows_it(self, release: str) -> None:
+        """A field that is unknown is an error there, and nothing is made."""
+        async with serving(await running(), release) as service:
+            before = await service.everything()
+            status, message = await service.told("POST", "/connectors", asked())
+            assert status == 500
+            assert message.startswith('Unrecognized field "initial_offsets"')
+            assert await service.everything() == before
+
+
+class TestSteps:
+    """Proposed Changes."""
+
+    async def test_in_this_order(self, connect: Service) -> None:
+        """Wipe, set, create, each read back before the next; checks come before all of them."""
+        plan = await connect.plan("POST", "/connectors", asked(initial_state="PAUSED"))
+        assert [(step.name, step.barrier) for step in plan.steps] == [
+            ("wipe", (OFFSETS,)),
+            ("write", (OFFSETS,)),
+            ("create", (CONFIG,)),
+        ]
+        assert plan.commit_point == "create"
+
+    async def test_1_the_config_is_checked(self, connect: Service) -> None:
+        """Before the offsets are: where both are wrong, the config is told."""
+        before = await connect.everything()
+        config = {**SOURCE_CONFIG, "name": "other"}
+        broken: Any = [{"partition": {"table": []}, "offset": None}]
+        status, message = await connect.told("POST", "/connectors", asked(broken, config))
+        assert (status, "(other)" in message) == (400, True)
+        assert await connect.everything() == before
+
+    @pytest.mark.parametrize(
+        ("config", "offsets"),
+        [
+            (SOURCE_CONFIG, [{"partition": {"a": []}, "offset": {"pos": 1}}]),
+            (SOURCE_CONFIG, [{"partition": {"a": 1}, "offset": {"pos": {}}}]),
+            (SOURCE_CONFIG, [{"partition": {"a": 2**63}, "offset": {}}]),
+            (SINK_CONFIG, [{"partition": None, "offset": None}]),
+            (SINK_CONFIG, [{"partition": {"topic": "t"}, "offset": None}]),
+            (SINK_CONFIG, [{"partition": {"kafka_topic": None, "kafka_partition": 0}}]),
+            (SINK_CONFIG, [{"partition": {"kafka_topic": "t", "kafka_partition": None}}]),
+            (SINK_CONFIG, [{"partition": {"kafka_topic": "t", "kafka_partition": "x"}}]),
+            (SINK_CONFIG, [{"partition": T_0, "offset": {}}]),
+            (SINK_CONFIG, [{"partition": T_0, "offset": {"kafka_offset": 1.5}}]),
+        ],
+        ids=str,
+    )
+    async def test_2_offsets_are_checked_as_by_alteration(
+        self, connect: Service, config: Any, offsets: Any
+    ) -> None:
+        """Whatever `PATCH` refuses is refused here, in its words behind those of the step."""
+        await connect.given(configured("other", config))
+        await connect.ask("PUT", "/connectors/other/stop")
+        altered = {"offsets": offsets}
+        status, message = await connect.told("PATCH", "/connectors/other/offsets", altered)
+        assert status == 400
+        before = await connect.everything()
+        step = "Failed to validate the initial offsets of connector new: "
+        told = (400, step + message)
+        assert await connect.told("POST", "/connectors", asked(offsets, config)) == told
+        assert await connect.everything() == before
+
+    @pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED", None])
+    async def test_2_but_it_need_not_be_there_and_stopped(
+        self, connect: Service, state: str | None
+    ) -> None:
+        """Neither can be demanded of what is to be made, in whatever state it begins."""
+        got = await connect.told("POST", "/connectors", asked(initial_state=state))
+        assert got[0] == 200
+
+    async def test_3_nothing_of_before_is_merged_in(self, connect: Service) -> None:
+        """Partitions that the request does not name have no offset any more."""
+        await connect.ask("POST", "/connectors", asked())
+        assert await offsets_of(connect) == AT_100
+        assert left_of(connect) == {'["new",{"table":"a"}]': '{"pos":100}'}
+
+    async def test_4_the_offsets_are_those_asked_for(self, connect: Service) -> None:
+        """Each of them; of two for one partition the later one."""
+        others = [{"partition": {"table": name}, "offset": {"pos": 5}} for name in "cd"]
+        first = [{"partition": {"table": "a"}, "offset": {"pos": 99}}]
+        await connect.ask("POST", "/connectors", asked([*first, *others, *AT_100]))
+        shown = await offsets_of(connect)
+        assert len(shown) == 3
+        assert all(one in shown for one in [*AT_100, *others])
+
+    async def test_4_a_null_asks_for_none(self, connect: Service) -> None:
+        """A partition without an offset has none, as it had none after the wiping."""
+        nothing = [{"partition": {"table": "a"}, "offset": None}]
+        assert (await connect.told("POST", "/connectors", asked(nothing)))[0] == 200
+        assert await offsets_of(connect) == []
+
+    @pytest.mark.parametrize(
+        ("state", "target", "record"),
+        [
+            ("RUNNING", Target.STARTED, '{"state":"STARTED","state.v2":"STARTED"}'),
+            ("PAUSED", Target.PAUSED, '{"state":"PAUSED","state.v2":"PAUSED"}'),
+            ("STOPPED", Target.STOPPED, '{"state":"PAUSED","state.v2":"STOPPED"}'),
+            (None, Target.STARTED, None),
+        ],
+    )
+    async def test_5_config_and_state_come_last(
+        self, connect: Service, state: str | None, target: Target, record: str | None
+    ) -> None:
+        """The state that was asked for stands before the config; without one nothing does."""
+        plan = await connect.plan("POST", "/connectors", asked(initial_state=state))
+        *states, config = plan.steps[-1].records
+        assert config.key == b"connector-new"
+        assert [draft.value for draft in states] == ([record.encode()] if record else [])
+        await connect.ask("POST", "/connectors", asked(initial_state=state))
+        assert views.target(connect.state, "new") is target

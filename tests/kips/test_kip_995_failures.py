@@ -1,0 +1,281 @@
+"""KIP-995: where a step fails, two ask for one name, old offsets are there; and its test plan."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.controller import NotWritten, OutsideFailed
+from controlplane.core import views
+from controlplane.core.plan import AlterGroup, AnyAction
+from controlplane.core.profiles import KIP, Profile
+from controlplane.core.records import Target
+from controlplane.logs.log import Record
+from controlplane.plane import ControlPlane, Surroundings
+from controlplane.rest.writes import command_of
+from tests.controller.scene import CONFIG, OFFSETS
+from tests.kips.asking import (
+    FUSSY_SOURCE,
+    IMPATIENT,
+    PLUGINS,
+    SINK_CONFIG,
+    SOURCE_CONFIG,
+    Beyond,
+    Breaking,
+    Service,
+    came_to,
+    log_of,
+    running,
+    serving,
+)
+from tests.kips.creating import AT_100, LEFT_OVER, NEW, SET_HERE, asked, left_of, offsets_of
+from tests.scenario.playing import played
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Service]:
+    """The small cluster; an earlier connector `new` has left offsets."""
+    async with serving(await running(*LEFT_OVER)) as service:
+        yield service
+
+
+def wiping(record: Record) -> bool:
+    """Step 3."""
+    return record.topic == OFFSETS and record.value is None
+
+
+def setting(record: Record) -> bool:
+    """Step 4."""
+    return record.topic == OFFSETS and record.value is not None
+
+
+def creating(record: Record) -> bool:
+    """Step 5."""
+    return record.topic == CONFIG
+
+
+AT_5 = {"sink": [{"partition": {"topic": "t", "partition": 0}, "offset": {"offset": 5}}]}
+AS_SINK = asked(AT_5, SINK_CONFIG)
+OLD = AlterGroup("new", "connect-new", (("t", 0, 99), ("t", 1, 99)))
+"""What an earlier sink of that name has committed."""
+
+
+class Refusing(Beyond):
+    """A Kafka cluster that sets one offset of a group, and then no more."""
+
+    async def perform(self, action: AnyAction) -> None:
+        """Fail half-way."""
+        await super().perform(action)
+        if isinstance(action, AlterGroup) and action != OLD:
+            raise OutsideFailed("Failed to alter consumer group offsets for connector new")
+
+
+class TestFailures:
+    """Proposed Changes – where a step fails."""
+
+    @pytest.mark.parametrize(
+        ("more", "step"),
+        [({}, "wipe the existing offsets"), ({"file": "f"}, "set the initial offsets")],
+        ids=["3", "4"],
+    )
+    async def test_the_step_is_told(self, connect: Service, more: Any, step: str) -> None:
+        """That at which the connector throws; it is asked before anything is written."""
+        before = await connect.everything()
+        config = {**SOURCE_CONFIG, "connector.class": FUSSY_SOURCE, **more}
+        status, message = await connect.told("POST", "/connectors", asked(config=config))
+        assert status == 500
+        assert message.startswith(f"Failed to {step} of connector new: Offset")
+        assert await connect.everything() == before
+
+    @pytest.mark.parametrize(
+        ("refuses", "step"),
+        [
+            (wiping, "Failed to wipe the existing offsets of connector new"),
+            (setting, "Failed to set the initial offsets of connector new"),
+            (creating, "Error writing connector configuration to Kafka"),
+        ],
+        ids=["3", "4", "5"],
+    )
+    async def test_also_where_it_cannot_be_written(self, refuses: Any, step: str) -> None:
+        """Each of the three steps that write can fail by that."""
+        log = Breaking()
+        await log_of(*LEFT_OVER, log=log)
+        async with serving(log, limits=IMPATIENT) as service:
+            log.refuses = refuses
+            with pytest.raises(NotWritten, match=step):
+                await service.ask("POST", "/connectors", asked())
+
+    async def test_4_of_a_sink(self) -> None:
+        """The step is told; old offsets are gone, new ones are taken back, and nothing is made."""
+        beyond = Refusing()
+        await beyond.perform(OLD)
+        async with serving(await log_of(), beyond=beyond) as service:
+            step = "Failed to set the initial offsets of connector new: "
+            why = "Failed to alter consumer group offsets for connector new"
+            assert await service.told("POST", "/connectors", AS_SINK) == (500, step + why)
+            assert await beyond.group_offsets("connect-new") == ()
+            assert await service.shows("/connectors") == []
+            assert await service.everything() == []
+
+
+class TestRace:
+    """Validate offset before connector creation."""
+
+    async def test_with_offsets_first(self, connect: Service) -> None:
+        """Of two requests for one name the later is refused: here the one without offsets."""
+        both = asked(), {"name": "new", "config": SOURCE_CONFIG}
+        first, second = await asyncio.gather(
+            *(connect.told("POST", "/connectors", body) for body in both)
+        )
+        assert (first[0], second) == (200, (409, "Connector new already exists"))
+        assert await offsets_of(connect) == AT_100
+
+    async def test_without_offsets_first(self, connect: Service) -> None:
+        """Here the one with them: it neither wipes nor sets any."""
+        before = left_of(connect)
+        both = {"name": "new", "config": SOURCE_CONFIG}, asked()
+        first, second = await asyncio.gather(
+            *(connect.told("POST", "/connectors", body) for body in both)
+        )
+        assert (first[0], second) == (201, (409, "Connector new already exists"))
+        assert left_of(connect) == before
+
+    async def test_nothing_to_clean_up_after_a_check(self, connect: Service) -> None:
+        """Config, offsets and name are looked at before the first record is written."""
+        before = await connect.everything()
+        nested: Any = [{"partition": {"table": {}}, "offset": None}]
+        refused = [
+            await connect.told("POST", "/connectors", body)
+            for body in (
+                asked(config={"name": "other"}),
+                asked(nested),
+                asked(name="orders"),
+            )
+        ]
+        assert [status for status, _ in refused] == [400, 400, 409]
+        assert await connect.everything() == before
+
+
+class TestRemanentOffsets:
+    """Remanent offsets from connectors with same name."""
+
+    async def test_a_clean_slate(self, connect: Service) -> None:
+        """What a deleted connector has left goes, before that which is asked for is written."""
+        await connect.ask("DELETE", "/connectors/orders")
+        before = len(await connect.holds(OFFSETS))
+        body = {"name": "orders", "config": SOURCE_CONFIG, "initial_offsets": AT_100}
+        assert (await connect.told("POST", "/connectors", body))[0] == 200
+        assert (await connect.holds(OFFSETS))[before:] == [
+            ('["orders",{"table":"a"}]', None),
+            ('["orders",{"table":"b"}]', None),
+            ('["orders",{"table":"a"}]', '{"pos":100}'),
+        ]
+        assert await offsets_of(connect, "orders") == AT_100
+
+    async def test_also_those_of_a_sink(self) -> None:
+        """A consumer group outlives its connector, too."""
+        beyond = Beyond()
+        await beyond.perform(OLD)
+        async with serving(await log_of(), beyond=beyond) as service:
+            assert (await service.told("POST", "/connectors", AS_SINK))[0] == 200
+            assert await beyond.group_offsets("connect-new") == (("t", 0, 5),)
+
+
+class TestCompatibility:
+    """Compatibility, Deprecation, and Migration Plan."""
+
+    async def test_the_records_are_those_of_an_alteration(self, connect: Service) -> None:
+        """To the byte: the offsets as `PATCH` writes them, the config as an ordinary creation."""
+        async with serving(await log_of()) as plain:
+            await plain.ask("POST", "/connectors", {"name": "new", "config": SOURCE_CONFIG})
+            await plain.ask("PUT", f"{NEW}/stop")
+            await plain.ask("PATCH", f"{NEW}/offsets", {"offsets": AT_100})
+            config, *_ = await plain.holds(CONFIG)
+            offsets = await plain.holds(OFFSETS)
+        await connect.ask("POST", "/connectors", asked())
+        assert (await connect.holds(CONFIG))[-1:] == [config]
+        assert (await connect.holds(OFFSETS))[-1:] == offsets
+
+    @pytest.mark.parametrize("release", ["3.5", "3.9", "4.3"])
+    async def test_a_downgraded_worker_sees_nothing_special(self, release: str) -> None:
+        """It is as if the connector had committed these offsets itself."""
+        log = await log_of()
+        async with serving(log) as ours:
+            await ours.ask("POST", "/connectors", asked())
+        async with serving(log, release) as old:
+            assert await old.shows(f"{NEW}/offsets") == {"offsets": AT_100}
+            await old.given(came_to("new", {"table": "a"}, {"pos": 101}))
+            (shown,) = (await old.shows(f"{NEW}/offsets"))["offsets"]
+            assert shown["offset"] == {"pos": 101}
+
+
+class TestPlan:
+    """Test Plan."""
+
+    @pytest.mark.parametrize(
+        ("state", "target"), [(None, Target.STARTED), ("STOPPED", Target.STOPPED)]
+    )
+    async def test_standalone(self, tmp_path: Path, state: str | None, target: Target) -> None:
+        """One process with one file: offsets, and offsets together with a state; for good."""
+        where = f"sqlite:///{tmp_path / 'state.db'}"
+        around = Surroundings(plugins=PLUGINS)
+        body = msgspec.json.encode(asked(initial_state=state))
+        async with ControlPlane.open(where, around=around) as plane:
+            command = command_of("POST", "/connectors", body, Profile.of(KIP))
+            outcome = await plane.execute(command)
+            assert outcome.facts == {"initial_offsets_response": SET_HERE}
+        async with ControlPlane.open(where, around=around) as plane:
+            assert views.target(plane.state, "new") is target
+            (found,) = views.source_offsets(plane.state, "new")
+            assert (found.partition, found.offset) == ({"table": "a"}, {"pos": 100})
+
+    @pytest.mark.parametrize("via", ["w1", "w2"])
+    @pytest.mark.parametrize(
+        ("state", "target"), [("", "STARTED"), (',"initial_state":"PAUSED"', "PAUSED")]
+    )
+    def test_distributed(self, via: str, state: str, target: str) -> None:
+        """Whichever worker is asked: the leader makes it, and both see the same."""
+        _, made, found, states = played(
+            f"""\
+cluster w1@kip w2@kip leader=w1
+----
+
+POST /connectors via={via}
+{{"name":"new","config":{{"connector.class":"JdbcSource"}}{state},
+ "initial_offsets":[{{"partition":{{"table":"a"}},"offset":{{"pos":100}}}}]}}
+----
+
+GET /connectors/new/offsets via=w2
+----
+
+view connectors
+----
+"""
+        )[1]
+        *way, answered = [line for line in made.printed if "config@" not in line][:-1]
+        assert way == (["forwarded w2 -> w1"] if via == "w2" else [])
+        assert answered.startswith('200 {"name":"new"')
+        shown = '{"offsets":{"source":[{"partition":{"table":"a"},"offset":{"pos":100}}]}}'
+        assert list(found.printed) == [f"200 {shown}"]
+        assert target in states.printed[-1]
+
+    async def test_a_failure_is_cleaned_up(self) -> None:
+        """And told: nothing is left of it."""
+        beyond = Refusing()
+        async with serving(await log_of(), beyond=beyond) as service:
+            assert (await service.told("POST", "/connectors", AS_SINK))[0] == 500
+            assert await service.everything() == []
+            assert await beyond.group_offsets("connect-new") == ()
+
+
+class TestRejectedAlternatives:
+    """Rejected Alternatives."""
+
+    async def test_it_need_not_begin_stopped(self, connect: Service) -> None:
+        """Offsets are taken for a connector that is to run at once."""
+        assert (await connect.told("POST", "/connectors", asked(initial_state="RUNNING")))[0] == 200
+        assert views.target(connect.state, "new") is Target.STARTED
+        assert await offsets_of(connect) == AT_100
