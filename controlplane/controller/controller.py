@@ -5,8 +5,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-import msgspec
-
 from controlplane.controller import traces
 from controlplane.controller.deciding import Deciding
 from controlplane.controller.limits import Limits
@@ -158,7 +156,7 @@ class Controller:
         trace = self.state.commands.get(asked.command_id)
         if trace is None or trace.accepted is None:
             return None
-        if trace.accepted.command != msgspec.to_builtins(asked.command):
+        if not traces.is_of(trace, asked.command):
             return traces.other_command(asked)
         return traces.ended(trace)
 
@@ -174,6 +172,9 @@ class Controller:
         async with self._turns.turn(_queue_of(asked.command)):
             job.begin(self._world.now_ms())
             await self._settle_doubt(_queue_of(asked.command))
+            known = self._known(asked)
+            if known is not None:  # it was this one that was in doubt
+                return known
             try:
                 ended = await self._decide_and_perform(asked)
                 self._tell(asked, ended, self._world.now_ms() - job.since_ms)

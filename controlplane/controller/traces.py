@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from controlplane.core.codec import encode_command
-from controlplane.core.commands import AnyCommand, Asked
+from controlplane.core.commands import AnyCommand, Asked, Command
 from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected
 from controlplane.core.records import (
     CommandAccepted,
@@ -54,6 +54,16 @@ def ended(trace: CommandTrace) -> Outcome | Rejected | None:
     if told.pop("ended", DONE) == DONE:
         return msgspec.convert(told, Outcome)
     return msgspec.convert(told, Rejected)
+
+
+def is_of(trace: CommandTrace, command: AnyCommand) -> bool:
+    """Whether this was the command that was accepted: JSON knows no tuples, so it is read first."""
+    assert trace.accepted is not None
+    try:
+        accepted: Command = msgspec.convert(trace.accepted.command, AnyCommand)
+    except msgspec.ValidationError:
+        return False
+    return accepted == command
 
 
 def other_command(asked: Asked) -> Rejected:

@@ -1,0 +1,70 @@
+"""Idempotency keys: whatever happened in between, a command is performed once."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from controlplane.controller import Limits, NotWritten
+from controlplane.core.commands import (
+    AlterOffsets,
+    AnyCommand,
+    Asked,
+    Change,
+    CreateConnector,
+    PublishTasks,
+    StopConnector,
+)
+from controlplane.core.plan import Step
+from controlplane.core.plugins import parse_catalogue
+from controlplane.core.records import Target
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.sqlite import SqliteLog, SqliteSettings
+from controlplane.plane import Settings
+from tests.controller.scene import COMMANDS, CONFIG, plane_on, written
+
+PLUGINS = parse_catalogue(b'[{"class":"lab.Source","type":"source"}]')
+SOURCE = {"connector.class": "lab.Source"}
+CREATE = CreateConnector("orders", SOURCE, Target.STOPPED, (Change({"page": 1}, {"row": 1}),))
+
+
+async def test_known_to_a_later_process() -> None:
+    """Of commands that hold lists, too: the log tells them in JSON, which has no tuples."""
+    log = MemoryLog()
+    commands: dict[str, AnyCommand] = {
+        "one": CREATE,
+        "two": AlterOffsets("orders", (Change({"page": 2}, None),)),
+        "three": PublishTasks("orders", ()),
+    }
+    async with plane_on(log, plugins=PLUGINS) as plane:
+        told = {key: await plane.execute(command, key=key) for key, command in commands.items()}
+    records = await written(log, CONFIG, COMMANDS, "connect-offsets")
+    async with plane_on(log, plugins=PLUGINS) as plane:
+        again = {key: await plane.execute(command, key=key) for key, command in commands.items()}
+    assert again == told
+    assert await written(log, CONFIG, COMMANDS, "connect-offsets") == records
+
+
+async def test_in_doubt(tmp_path: Path) -> None:
+    """Who got no answer because the log was away asks again, and it is not done a second time."""
+    path = tmp_path / "state.db"
+    log = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=10))
+    blocker = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    times = iter(["the first time"])
+
+    async def stepped(_asked: Asked, step: Step) -> None:
+        if step.name == "tasks" and next(times, None):
+            blocker.execute("BEGIN IMMEDIATE")
+
+    limits = Limits(write_patience_ms=50, retry_first_ms=5, retry_last_ms=60_000)
+    with closing(blocker):
+        async with plane_on(log, Settings(limits=limits), stepped=stepped) as plane:
+            await plane.execute(CreateConnector("orders", SOURCE))
+            with pytest.raises(NotWritten):
+                await plane.execute(StopConnector("orders"), key="k")
+            blocker.execute("ROLLBACK")
+            await plane.execute(StopConnector("orders"), key="k")
+            keys = [key for key, _ in await written(log, CONFIG)]
+            assert keys.count("target-state-orders") == 1
+        await log.close()
