@@ -1,5 +1,6 @@
 """What Kafka makes of the text under a config key, by the key's type (`ConfigDef.parseType`)."""
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -82,9 +83,13 @@ def parse(key: ConfigKey, text: str | None, find: FindClass) -> Value:
     return value
 
 
-_COMMA = re.compile(r"[ \t\n\v\f\r]*,[ \t\n\v\f\r]*")
+_AROUND_COMMAS = " \t\n\v\f\r"
 _SHORTS = range(-(2**15), 2**15)
 _DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?)", re.ASCII)
+
+_HEXADECIMAL = re.compile(
+    r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?\d+[fFdD]?", re.ASCII
+)
 
 
 def _boolean(text: str) -> bool | None:
@@ -97,14 +102,20 @@ def _short(text: str) -> int | None:
 
 
 def _double(text: str) -> float | None:
-    """`Double.parseDouble`, of decimal numbers."""
-    if _DOUBLE.fullmatch(text) is None:
+    """`Double.parseDouble`: a number may say its type at its end, and may be hexadecimal."""
+    number = text.rstrip("fFdD")
+    if _DOUBLE.fullmatch(text):
+        return float(number)
+    if not _HEXADECIMAL.fullmatch(text):
         return None
-    return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
+    try:
+        return float.fromhex(number)
+    except OverflowError:
+        return -math.inf if text.startswith("-") else math.inf
 
 
 def _list(text: str) -> list[str]:
-    return _COMMA.split(text) if text else []
+    return [part.strip(_AROUND_COMMAS) for part in text.split(",")] if text else []
 
 
 _READ: Mapping[str, Callable[[str], Any]] = {

@@ -52,6 +52,8 @@ def refusal(config: Properties, context: Context) -> Rejected | None:
     if not looked.has_errors:  # most configs: what would be told of each key need not be made
         return None
     found = looked.told()
+    if not found.error_count:
+        return None
     path = "/connector-plugins" if context.profile.names_validate_endpoint else ""
     head = f"{_INVALID} the following {found.error_count} error(s):"
     foot = f"{_SEE_ALSO} `{path}/{{connectorType}}/config/validate`"

@@ -13,9 +13,6 @@ from controlplane.core.plugins import ClassPath
 from controlplane.core.profiles import Profile
 from controlplane.core.records import Properties
 
-_REFERENCE = re.compile(r"\$\{([^}]*?):(?:[^}]*?:)?[^}]*?\}")
-"""`${provider:path:key}` (KIP-297)."""
-
 
 class Subject(NamedTuple):
     """A config and who looks at it. The config is in the order of the worker's own copy."""
@@ -60,11 +57,12 @@ class Subject(NamedTuple):
         )
 
     def _provided(self) -> set[str]:
-        known = self.worker.config_providers
+        """Keys whose values refer to a provider: `${provider:path:key}` (KIP-297)."""
+        begins = [f"${{{name}:" for name in self.worker.config_providers]
         return {
             name
             for name, value in self.config.items()
-            if any(found in known for found in _REFERENCE.findall(value or ""))
+            if any("}" in (value or "").partition(begin)[2] for begin in begins)
         }
 
     def find(self, key: str, text: str) -> JavaClass | None:
