@@ -1,0 +1,197 @@
+"""Which values are taken: each validator by the words it prints, with its very texts."""
+
+import pytest
+
+from controlplane.core.configdef.regexes import matches, pattern_error
+from controlplane.core.configdef.valid import UnknownWords, check_valid, validator
+from controlplane.core.configdef.values import Invalid, JavaClass, Value
+
+CONVERTER = "A concrete subclass of org.apache.kafka.connect.storage.Converter"
+CONTROLS = "String may not contain control sequences but had the following ASCII chars"
+CAST_TO = "[INT8, INT16, INT32, INT64, FLOAT32, FLOAT64, BOOLEAN, STRING]"
+NO_PATTERN = 'Invalid regex: Cannot invoke "String.isEmpty()" because "this.pattern" is null'
+
+TAKEN: list[tuple[str, Value]] = [
+    ("[1,...]", 1),
+    ("[1,...]", 2.5),
+    ("[0,...] or null", None),
+    ("[0.5,...,1.0]", 0.5),
+    ("[0.5,...,1.0]", 1.0),
+    ("[none, all]", "all"),
+    ("[legacy, new]", ["new", "legacy"]),
+    ("[legacy, new]", []),
+    ("(case insensitive) [REQUIRED, REQUESTED]", "requested"),
+    ("non-null string", ""),
+    ("non-empty string", None),
+    ("non-empty string", "a"),
+    ("non-empty string without ISO control characters", None),
+    ("non-empty string without ISO control characters", "a/b %{}\u2028"),
+    ("valid regex", "a(b|c)*"),
+    ("unique topic creation groups", ["a", "b"]),
+    ("non-empty list", [""]),
+    ("distinct values", []),
+    ("distinct values, or null", None),
+    ("distinct values of [a, b], at least one", ["b"]),
+    (CONVERTER, None),
+    (CONVERTER, JavaClass("trusted.Class")),
+    (CONVERTER, JavaClass("j.Json", frozenset(("converter", "header_converter")))),
+    ("rename mappings", ["a:b", "c:d"]),
+    ("casting spec", ["a:int8", "b:string"]),
+    ("casting spec", ["STRING"]),
+]
+
+REFUSED: list[tuple[str, Value, str]] = [
+    ("[1,...]", None, "Invalid value null for configuration k: Value must be non-null"),
+    ("[1,...]", 0, "Invalid value 0 for configuration k: Value must be at least 1"),
+    ("[0.5,...,1.0]", 0.25, "Invalid value 0.25 for configuration k: Value must be at least 0.5"),
+    ("[0,...,9]", 10, "Invalid value 10 for configuration k: Value must be no more than 9"),
+    ("[0,...] or null", -5, "Invalid value -5 for configuration k: Value must be at least 0"),
+    ("[none, all]", "x", "Invalid value x for configuration k: String must be one of: none, all"),
+    (
+        "[none, all]",
+        None,
+        "Invalid value null for configuration k: String must be one of: none, all",
+    ),
+    (
+        "[legacy, new]",
+        ["new", "old"],
+        "Invalid value old for configuration k: String must be one of: legacy, new",
+    ),
+    (
+        "(case insensitive) [V1, V2]",
+        "v3",
+        "Invalid value v3 for configuration k: String must be one of (case insensitive): V1, V2",
+    ),
+    ("non-null string", None, "Invalid value null for configuration k: entry must be non null"),
+    ("non-empty string", "", "Invalid value  for configuration k: String must be non-empty"),
+    (
+        "non-empty string without ISO control characters",
+        "",
+        "Invalid value  for configuration k: String may not be empty",
+    ),
+    (
+        "non-empty string without ISO control characters",
+        "x\x01\x7f\x85",
+        f"Invalid value x\x01\x7f\x85 for configuration k: {CONTROLS}: 1, 127, 133",
+    ),
+    ("valid regex", None, f"Invalid value null for configuration k: {NO_PATTERN}"),
+    (
+        "valid regex",
+        "(",
+        "Invalid value ( for configuration k: Invalid regex: Unclosed group near index 1\n(",
+    ),
+    (
+        "unique transformation aliases",
+        ["a", "a"],
+        "Invalid value [a, a] for configuration k: Duplicate alias provided.",
+    ),
+    ("non-empty list", [], "Invalid value [] for configuration k: Empty list"),
+    ("distinct values", None, "Configuration 'k' values must not be null."),
+    ("distinct values", ["a", "a"], "Configuration 'k' values must not be duplicated."),
+    ("distinct values", ["a", ""], "Configuration 'k' values must not be empty."),
+    (
+        "distinct values, at least one",
+        [],
+        "Configuration 'k' must not be empty. Valid values include: any non-empty value",
+    ),
+    (
+        "distinct values of [a, b], at least one",
+        [],
+        "Configuration 'k' must not be empty. Valid values include: [a, b]",
+    ),
+    (
+        "distinct values of [a, b]",
+        ["c"],
+        "Invalid value c for configuration k: String must be one of: a, b",
+    ),
+    (
+        CONVERTER,
+        JavaClass("a.Sink", frozenset(("sink",))),
+        "Class class a.Sink does not implement the Converter interface",
+    ),
+    (
+        CONVERTER,
+        JavaClass("a.Outer", nested=("a.Outer$Inner",)),
+        "This class is abstract and cannot be created. Did you mean a.Outer$Inner?",
+    ),
+    (
+        "rename mappings",
+        ["a"],
+        "Invalid value [a] for configuration renames: Invalid rename mapping: a",
+    ),
+    ("casting spec", [], "Must specify at least one field to cast."),
+    (
+        "casting spec",
+        ["a:bytes"],
+        f"Cast transformation does not support casting to BYTES; supported types are {CAST_TO}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "value"), TAKEN)
+def test_taken(words: str, value: Value) -> None:
+    """These values are among those that the words describe."""
+    check_valid("k", [words], value)
+
+
+@pytest.mark.parametrize(("words", "value", "text"), REFUSED)
+def test_refused(words: str, value: Value, text: str) -> None:
+    """These are not, and that is what is said of them."""
+    with pytest.raises(Invalid) as refused:
+        check_valid("k", [words], value)
+    assert str(refused.value) == text
+
+
+def test_first_validator_that_refuses_is_heard() -> None:
+    """The others are not asked."""
+    with pytest.raises(Invalid, match="non null"):
+        check_valid("k", ["non-null string", "non-empty list"], None)
+
+
+def test_unknown_words() -> None:
+    """Words that no validator prints are no words for valid values."""
+    with pytest.raises(UnknownWords, match="any value"):
+        validator("any value")
+
+
+ERRORS = [
+    ("(", "Unclosed group near index 1\n("),
+    (")", "Unmatched closing ')'\n)"),
+    ("a)", "Unmatched closing ')' near index 0\na)\n^"),
+    ("[", "Unclosed character class near index 0\n[\n^"),
+    ("[]", "Unclosed character class near index 1\n[]\n ^"),
+    ("[a[b]", "Unclosed character class near index 4\n[a[b]\n    ^"),
+    ("[^]", "Unclosed character class near index 2\n[^]\n  ^"),
+    ("*", "Dangling meta character '*' near index 0\n*\n^"),
+    ("a**", "Dangling meta character '*' near index 2\na**\n  ^"),
+    ("a|*", "Dangling meta character '*' near index 2\na|*\n  ^"),
+    ("(*)", "Dangling meta character '*' near index 1\n(*)\n ^"),
+    ("x???", "Dangling meta character '?' near index 3\nx???\n   ^"),
+    ("(?=*)", "Dangling meta character '*' near index 3\n(?=*)\n   ^"),
+    ("a\\", "Unexpected internal error near index 2\na\\"),
+    ("((a)", "Unclosed group near index 4\n((a)"),
+    ("(?:a", "Unclosed group near index 4\n(?:a"),
+]
+"""Patterns that Java 17 refuses, and its texts."""
+
+PATTERNS = ["(?<n>a)", "(?i)a", "[]a]", "[^]]", "\\Qa(", "x++", "x*+", "(?<=a)b", "a{1}{2}", "^*"]
+"""Patterns that it takes."""
+
+
+@pytest.mark.parametrize(("pattern", "text"), ERRORS)
+def test_pattern_error(pattern: str, text: str) -> None:
+    """Java's words for it."""
+    assert pattern_error(pattern) == text
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_pattern_that_java_takes(pattern: str) -> None:
+    """Is taken here, too."""
+    assert pattern_error(pattern) is None
+
+
+def test_matching() -> None:
+    """A pattern means the whole text; what only Java understands matches nothing."""
+    assert matches("a.*", "ab")
+    assert not matches("a", "ab")
+    assert not matches("\\p{L}+", "ab")

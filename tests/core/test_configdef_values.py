@@ -1,0 +1,123 @@
+"""What becomes of the text under a key. All of this was said by Kafka 3.9.1 on Java 17."""
+
+import pytest
+
+from controlplane.core.configdef.keys import ConfigKey, Type
+from controlplane.core.configdef.values import Invalid, JavaClass, Password, parse, shown, text_of
+
+NUMBERS: list[tuple[Type, str, str]] = [
+    ("INT", "1", "1"),
+    ("INT", "+1", "1"),
+    ("INT", "-0", "0"),
+    ("INT", "007", "7"),
+    ("INT", " 5 ", "5"),
+    ("INT", "2147483647", "2147483647"),
+    ("INT", "-2147483648", "-2147483648"),
+    ("INT", "\uff11\uff12", "12"),
+    ("SHORT", "32767", "32767"),
+    ("SHORT", "-32768", "-32768"),
+    ("LONG", "9223372036854775807", "9223372036854775807"),
+    ("LONG", " 12", "12"),
+    ("DOUBLE", "1", "1.0"),
+    ("DOUBLE", "-0.0", "-0.0"),
+    ("DOUBLE", "1e3", "1000.0"),
+    ("DOUBLE", "1E-2", "0.01"),
+    ("DOUBLE", ".5", "0.5"),
+    ("DOUBLE", "5.", "5.0"),
+    ("DOUBLE", "NaN", "NaN"),
+    ("DOUBLE", "Infinity", "Infinity"),
+    ("DOUBLE", "-Infinity", "-Infinity"),
+    ("DOUBLE", "1d", "1.0"),
+    ("DOUBLE", "1.5F", "1.5"),
+    ("DOUBLE", "0x1p3", "8.0"),
+    ("DOUBLE", "1e400", "Infinity"),
+    ("DOUBLE", "-0x1p99999", "-Infinity"),
+]
+
+TEXTS: list[tuple[Type, str, str]] = [
+    ("BOOLEAN", "true", "true"),
+    ("BOOLEAN", " TRUE ", "true"),
+    ("BOOLEAN", "False", "false"),
+    ("BOOLEAN", "true\x00", "true"),
+    ("STRING", "", ""),
+    ("STRING", " a b ", "a b"),
+    ("STRING", "\x01x\x01", "x"),
+    ("STRING", "\xa0x", "\xa0x"),
+    ("LIST", "", ""),
+    ("LIST", " ", ""),
+    ("LIST", "a", "a"),
+    ("LIST", "a,b", "a,b"),
+    ("LIST", " a , b ", "a,b"),
+    ("LIST", ",", ","),
+    ("LIST", "a,,b", "a,,b"),
+    ("LIST", "a b,c\td", "a b,c\td"),
+    ("LIST", " a\n,\nb ", "a,b"),
+]
+
+WRONG: list[tuple[Type, str]] = [
+    *(("INT", text) for text in ("2147483648", "1_0", "0x1", "", "1.0", "--1", "+")),
+    *(("SHORT", text) for text in ("32768", "x")),
+    *(("LONG", text) for text in ("9223372036854775808", "1L")),
+    *(("DOUBLE", text) for text in ("", "abc", "1,5", "1e", "infinity", "1_000", "\u0663")),
+]
+
+
+def no_class(key: str, text: str) -> JavaClass | None:
+    """Nothing is on the class path."""
+
+
+@pytest.mark.parametrize(("kind", "text", "expected"), NUMBERS + TEXTS)
+def test_value(kind: Type, text: str, expected: str) -> None:
+    """A text is a value of its key's type, and is shown in one way."""
+    assert shown(parse(ConfigKey(name="k", type=kind), text, no_class)) == expected
+
+
+@pytest.mark.parametrize(("kind", "text"), WRONG)
+def test_no_number(kind: Type, text: str) -> None:
+    """What is no number of its type is refused as it was written."""
+    with pytest.raises(Invalid) as refused:
+        parse(ConfigKey(name="k", type=kind), text, no_class)
+    told = f"Invalid value {text} for configuration k: Not a number of type {kind}"
+    assert str(refused.value) == told
+
+
+@pytest.mark.parametrize("text", ["yes", "", "1"])
+def test_no_boolean(text: str) -> None:
+    """Only two words are."""
+    with pytest.raises(Invalid, match="Expected value to be either true or false"):
+        parse(ConfigKey(name="k", type="BOOLEAN"), text, no_class)
+
+
+def test_elements_of_a_list() -> None:
+    """Are told with brackets in messages, and without elsewhere; an empty text has none."""
+    key = ConfigKey(name="k", type="LIST")
+    assert parse(key, "a,,b,", no_class) == ["a", "", "b", ""]
+    assert text_of(parse(key, "a , b", no_class)) == "[a, b]"
+    assert parse(key, "", no_class) == []
+
+
+def test_secrets_are_shown_to_nobody() -> None:
+    """A password has no text, for people or in messages."""
+    secret = parse(ConfigKey(name="k", type="PASSWORD"), " s3cret ", no_class)
+    assert secret == Password("s3cret")
+    assert shown(secret) == text_of(secret) == "[hidden]"
+
+
+def test_classes_are_looked_for() -> None:
+    """Under the name that stands there; one that is not found is refused."""
+    key = ConfigKey(name="k", type="CLASS")
+    found = parse(key, " a.B ", lambda _, text: JavaClass(text.strip()))
+    assert shown(found) == "a.B"
+    assert text_of(found) == "class a.B"
+    with pytest.raises(Invalid) as refused:
+        parse(key, " a.B ", no_class)
+    assert str(refused.value) == (
+        "Invalid value  a.B  for configuration k: Class  a.B  could not be found."
+    )
+
+
+def test_null_is_no_value() -> None:
+    """Of any type."""
+    assert parse(ConfigKey(name="k", type="INT"), None, no_class) is None
+    assert shown(None) is None
+    assert text_of(None) == "null"
