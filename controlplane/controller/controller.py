@@ -1,15 +1,16 @@
 """The single writer: read log → fold → publish; command → decide → append → read back → answer."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from controlplane.controller import traces
 from controlplane.controller.deciding import Deciding
 from controlplane.controller.limits import Limits
 from controlplane.controller.outside import Outside
-from controlplane.controller.performing import Performing, Stepped
+from controlplane.controller.performing import NotDone, Performing, Stepped
 from controlplane.controller.reading import Reader, topics_concerned
 from controlplane.controller.refusals import Refusals
 from controlplane.controller.turns import Turns
@@ -18,13 +19,16 @@ from controlplane.controller.writing import Writing
 from controlplane.core.commands import AnyCommand, Asked, ConnectorCommand, PatchConfig
 from controlplane.core.context import Context
 from controlplane.core.plan import Outcome, Plan, Rejected
-from controlplane.core.recover import Ending, recover
+from controlplane.core.recover import Failed, recover
 from controlplane.core.state import ClusterState, CommandTrace
 from controlplane.follower import Notices
 from controlplane.logs.log import Fenced, Log, LogUnavailable
 
 Ended = Outcome | Rejected
 Clock = Callable[[], int]
+
+NOBODY_TOLD: Mapping[str, Failed] = MappingProxyType({})
+"""Of commands that an earlier process has left."""
 
 
 class TimedOut(Exception):
@@ -70,7 +74,8 @@ class Controller:
         self._turns = Turns(limits.commands_waiting)
         self._refusals = Refusals(limits.refusals_per_minute, world.now_ms())
         self._running: dict[str, _Job] = {}
-        self._doubtful: set[str] = set()
+        self._doubtful: dict[str, dict[str, Failed]] = {}
+        """By queue: commands that may be half-done, and what their askers were told."""
         self._healing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -194,8 +199,10 @@ class Controller:
         try:
             return await self._performing.perform(asked, decision)
         except LogUnavailable as failure:
-            self._doubt(_queue_of(asked.command))
-            raise NotWritten(f"{not_written(asked.command)}: {failure}") from failure
+            told = f"{not_written(asked.command)}: {failure}"
+            step = failure.step if isinstance(failure, NotDone) else None
+            self._doubt(asked, Failed(told, step))
+            raise NotWritten(told) from failure
 
     async def _knowing(self, command: AnyCommand) -> ClusterState:
         """The state, with all in it that the command may concern."""
@@ -219,9 +226,9 @@ class Controller:
 
     # --- what was left unfinished -------------------------------------------------------------
 
-    def _doubt(self, queue: str) -> None:
-        """Something of this queue may be half-done: end it before its next command, or sooner."""
-        self._doubtful.add(queue)
+    def _doubt(self, asked: Asked, failed: Failed) -> None:
+        """A command may be half-done: end it before the next one of its queue, or sooner."""
+        self._doubtful.setdefault(_queue_of(asked.command), {})[asked.command_id] = failed
         if self._healing is None or self._healing.done():
             self._healing = asyncio.create_task(self._heal(), name="commands left unfinished")
 
@@ -240,10 +247,13 @@ class Controller:
         if queue not in self._doubtful:
             return
         await self._read_to_end()
-        await self._settle(lambda asked: _queue_of(asked.command) == queue)
-        self._doubtful.discard(queue)
+        told = self._doubtful[queue]
+        await self._settle(lambda asked: _queue_of(asked.command) == queue, told)
+        del self._doubtful[queue]
 
-    async def _settle(self, concerned: Callable[[Asked], bool]) -> None:
+    async def _settle(
+        self, concerned: Callable[[Asked], bool], told: Mapping[str, Failed] = NOBODY_TOLD
+    ) -> None:
         """End every unfinished command that is concerned, the oldest first."""
         traced = (trace for trace in self.state.commands.values() if trace.unfinished)
         for trace in list(traced):
@@ -251,7 +261,7 @@ class Controller:
             if asked is None:
                 self._leave_alone(trace)
             elif asked.command_id not in self._running and concerned(asked):
-                await self._end(asked, trace)
+                await self._end(asked, trace, told.get(asked.command_id))
 
     def _leave_alone(self, trace: CommandTrace) -> None:
         assert trace.accepted is not None
@@ -261,14 +271,14 @@ class Controller:
             reason="its record is of a newer version, or damaged: it stays unfinished",
         )
 
-    async def _end(self, asked: Asked, trace: CommandTrace) -> None:
+    async def _end(self, asked: Asked, trace: CommandTrace, failed: Failed | None) -> None:
         assert trace.accepted is not None
         state = await self._knowing(asked.command)
-        found = recover(state, trace.accepted, self._deciding.context)
-        if found.ending is Ending.GIVEN_UP and found.rejected is not None:
-            await self._performing.give_up(asked, found.rejected)
-        else:
+        found = recover(state, trace.accepted, self._deciding.context, failed)
+        if found.rejected is None:
             await self._performing.perform(asked, found.plan, accepted=True)
+        else:  # where it is given up, no step is to be taken back
+            await self._performing.take_back(asked, found.plan.steps, found.rejected)
         self._world.notices.warning(
             "command_recovered",
             command=asked.command.__struct_config__.tag,

@@ -23,6 +23,14 @@ async def _unseen(_asked: Asked, _step: Step) -> None:
     """Nobody looks."""
 
 
+class NotDone(LogUnavailable):
+    """A step cannot be written: the log was away for too long."""
+
+    def __init__(self, step: Step, failure: LogUnavailable) -> None:
+        super().__init__(_told(step, failure))
+        self.step = step.name
+
+
 class Performing:
     """Performs plans. `commands_topic` None: the log has no command topic, nothing is traced."""
 
@@ -48,7 +56,7 @@ class Performing:
 
         Raises:
             Fenced: another writer has taken over.
-            LogUnavailable: for too long; the command is unfinished.
+            NotDone, LogUnavailable: for too long; the command is unfinished.
         """
         begun = [] if accepted or self._topic is None else [self._accepted(asked, plan)]
         done: list[Step] = []
@@ -61,7 +69,7 @@ class Performing:
                 await self._append(asked, begun)
                 failed = await self._try(asked, step)
                 if failed is not None:
-                    await self._take_back(asked, [*done, step], failed)
+                    await self.take_back(asked, [*done, step], failed)
                     return failed
                 await self._append(asked, end)
             begun = []
@@ -71,9 +79,16 @@ class Performing:
             await self._append(asked, [*begun, *self._finished(asked, plan.outcome)])
         return plan.outcome
 
-    async def give_up(self, asked: Asked, rejected: Rejected) -> None:
-        """Note that a command which had been accepted is not carried out."""
-        await self._append(asked, self._finished(asked, rejected))
+    async def take_back(self, asked: Asked, begun: Sequence[Step], failed: Rejected) -> None:
+        """Take back what has begun, the last step first, and note that the command failed.
+
+        Also of the step that failed: some of it may have been done. What cannot be taken back
+        either stays.
+        """
+        for undo in (step.undo for step in reversed(begun) if step.undo is not None):
+            await self._try(asked, undo)
+            await self._stepped(asked, undo)
+        await self._append(asked, self._finished(asked, failed))
 
     async def refuse(self, asked: Asked, rejected: Rejected) -> None:
         """Note that a command was refused: the only thing that is written of it."""
@@ -89,7 +104,7 @@ class Performing:
         try:
             await self._append(asked, drafts)
         except LogUnavailable as failure:
-            raise LogUnavailable(_told(step, failure)) from failure
+            raise NotDone(step, failure) from failure
 
     async def _try(self, asked: Asked, step: Step) -> Rejected | None:
         """Do something that may fail; why the command fails by it, if it does."""
@@ -105,17 +120,6 @@ class Performing:
             if not step.best_effort:
                 return Rejected(Reason.FAILED, _told(step, failure))
         return None
-
-    async def _take_back(self, asked: Asked, begun: Sequence[Step], failed: Rejected) -> None:
-        """Take back what has begun, the last step first, and note that the command failed.
-
-        Also of the step that failed: some of it may have been done. What cannot be taken back
-        either stays.
-        """
-        for undo in (step.undo for step in reversed(begun) if step.undo is not None):
-            await self._try(asked, undo)
-            await self._stepped(asked, undo)
-        await self._append(asked, self._finished(asked, failed))
 
     async def _append(self, asked: Asked, drafts: Sequence[Draft]) -> None:
         if drafts:

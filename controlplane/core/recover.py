@@ -1,10 +1,11 @@
 """What becomes of a command that was accepted and never finished: a leader died in between.
 
 Every step of a plan may be repeated, so most commands are simply carried out again from the first
-step on. Three things are different. What has happened already (its commit point is in the log) is
+step on. Four things are different. What has happened already (its commit point is in the log) is
 only finished, with the steps behind that point. What would be refused now, because somebody else
 has changed the connector since, is given up. And a restart is never repeated: it is an event, and
-whoever asked for it has seen for himself whether it took place.
+whoever asked for it has seen for himself whether it took place. And where no leader died, but the
+log was away for so long that somebody was told of a failure, what can be taken back is (KIP-995).
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
 from controlplane.core.decide import decide
 from controlplane.core.decide.restoring import is_restored
-from controlplane.core.plan import AskGroup, Done, Outcome, Plan, Question, Rejected, Step
+from controlplane.core.plan import AskGroup, Done, Outcome, Plan, Question, Reason, Rejected, Step
 from controlplane.core.records import CommandAccepted
 from controlplane.core.state import ClusterState
 
@@ -31,6 +32,7 @@ class Ending(Enum):
     REPEATED = "repeated"
     FINISHED = "finished"
     GIVEN_UP = "given up"
+    TAKEN_BACK = "taken back"
 
 
 class Recovery(msgspec.Struct, frozen=True):
@@ -38,12 +40,25 @@ class Recovery(msgspec.Struct, frozen=True):
 
     ending: Ending
     plan: Plan
+    """What is done, or what is taken back."""
     rejected: Rejected | None = None
-    """Why it was given up."""
+    """Why it was given up, or is taken back."""
 
 
-def recover(state: ClusterState, accepted: CommandAccepted, context: Context) -> Recovery:
-    """Finish or give up a command whose leader died; `state` is what the log says now."""
+class Failed(msgspec.Struct, frozen=True):
+    """What the asker of an unfinished command was told, and behind which step nothing was done."""
+
+    text: str
+    step: str | None
+
+
+def recover(
+    state: ClusterState, accepted: CommandAccepted, context: Context, failed: Failed | None = None
+) -> Recovery:
+    """Finish, give up or take back a command; `state` is what the log says now.
+
+    `failed` is what its asker was told; None: nothing, for the leader died.
+    """
     command = msgspec.convert(accepted.command, AnyCommand)
     plan = msgspec.convert(accepted.plan, Plan)
     happened = _HAPPENED.get(type(command), _never)
@@ -54,6 +69,9 @@ def recover(state: ClusterState, accepted: CommandAccepted, context: Context) ->
     now = _decided(state, command, context)
     if isinstance(now, Rejected):
         return Recovery(Ending.GIVEN_UP, Plan((), plan.outcome), now)
+    if failed is not None and any(step.undo for step in plan.steps):
+        begun = Plan(_up_to(plan, failed.step))
+        return Recovery(Ending.TAKEN_BACK, begun, Rejected(Reason.FAILED, failed.text))
     return Recovery(Ending.REPEATED, plan)
 
 
@@ -85,6 +103,11 @@ def _restored(state: ClusterState, command: AnyCommand) -> bool:
 def _behind_commit_point(plan: Plan) -> tuple[Step, ...]:
     names = [step.name for step in plan.steps]
     return plan.steps[names.index(plan.commit_point) + 1 :] if plan.commit_point in names else ()
+
+
+def _up_to(plan: Plan, step: str | None) -> tuple[Step, ...]:
+    names = [one.name for one in plan.steps]
+    return plan.steps[: names.index(step) + 1] if step in names else plan.steps
 
 
 _HAPPENED: Mapping[type, Happened] = {

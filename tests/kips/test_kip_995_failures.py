@@ -120,6 +120,25 @@ class TestFailures:
             assert await service.shows("/connectors") == []
             assert await service.everything() == []
 
+    @pytest.mark.parametrize("refuses", [setting, creating], ids=["4", "5"])
+    async def test_what_was_set_is_taken_back(self, refuses: Any) -> None:
+        """As soon as the log is back: no offsets, neither new nor old, and no connector.
+
+        For good: whoever asks for it again begins from nothing.
+        """
+        log = Breaking()
+        await log_of(*LEFT_OVER, log=log)
+        async with serving(log, limits=IMPATIENT) as service:
+            log.refuses = refuses
+            with pytest.raises(NotWritten):
+                await service.ask("POST", "/connectors", asked())
+            log.refuses = None
+            assert (await service.told("DELETE", NEW))[0] == 404  # waits for what is to be ended
+            assert left_of(service) == {}
+            made = {"name": "new", "config": SOURCE_CONFIG}
+            assert (await service.told("POST", "/connectors", made))[0] == 201
+            assert await offsets_of(service) == []
+
 
 class TestRace:
     """Validate offset before connector creation."""
