@@ -130,9 +130,16 @@ def _class_path(release: str) -> str:
 # --- words of validators ------------------------------------------------------------------------
 
 WORDS = {
-    "PluginVersionValidator": "plugin version",
     "LambdaValidator | [0,...]": "[0,...] or null",
 }
+SILENT = {
+    "NonEmptyStringWithoutControlChars": "non-empty string without ISO control characters",
+    "NonNullValidator": "non-null string",
+    "PluginVersionValidator": "plugin version",
+    "": "unique transformation aliases",
+}
+"""Classes that print nothing of use, in some releases; the last is an anonymous one."""
+
 SAME_WORDS = "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
 
 
@@ -142,8 +149,8 @@ def valid(key: Key) -> list[str]:
 
 
 def _words(key: Key, kind: str, printed: str) -> str:
-    if kind == "PluginVersionValidator":
-        return WORDS[kind]
+    if "@" in printed:
+        return SILENT[kind]
     if kind == "ValidList" and " empty " in printed:
         options, _, flags = printed.rpartition(" empty ")
         empty, _, null = flags.partition(" null ")

@@ -54,6 +54,13 @@ class ConfigKey(Span, frozen=True, kw_only=True):
     """What stands in front of its own name, where it is a part of another definition."""
 
     @property
+    def all_valid(self) -> tuple[str, ...]:
+        """Words for valid values, those of the past among them."""
+        past = (change.valid for change in self.before)
+        told = (words for words in past if not isinstance(words, msgspec.UnsetType))
+        return (*self.valid, *(one for words in told for one in words))
+
+    @property
     def own_name(self) -> str:
         """The name by which its own definition calls it."""
         return self.name.removeprefix(self.prefix)

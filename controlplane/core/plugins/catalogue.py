@@ -137,7 +137,7 @@ def checked_keys(keys: Iterable[ConfigKey]) -> tuple[ConfigKey, ...]:
     """
     keys = tuple(keys)
     for key in keys:
-        for words in key.valid:
+        for words in key.all_valid:
             try:
                 validator(words)
             except UnknownWords:

@@ -1,0 +1,267 @@
+"""A catalogue of plugins: what may stand in it, and what follows from it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from controlplane.core.configdef.check import check, embedded
+from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.configdef.values import JavaClass
+from controlplane.core.plugins import (
+    CatalogueError,
+    Own,
+    Plugin,
+    Plugins,
+    parse_catalogue,
+    parse_plugins,
+)
+from controlplane.core.profiles import Profile
+
+NEWEST = Profile.of("4.3.0")
+
+
+def parsed(*plugins: dict[str, Any], own: Own | None = None) -> Plugins:
+    """A catalogue of these plugins."""
+    return parse_catalogue(json.dumps(plugins).encode(), own)
+
+
+def keys_of(written: list[dict[str, Any]]) -> tuple[ConfigKey, ...]:
+    """The keys of a plugin that is written so."""
+    (plugin,) = parse_plugins(json.dumps([{"class": "a.B", "config": written}]).encode())
+    assert plugin.config is not None
+    return plugin.config
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a.b.JdbcSourceConnector", "JdbcSourceConnector", "JdbcSource"])
+def test_type_by_any_name(name: str) -> None:
+    """The class, its simple name, and that without what all connectors are called."""
+    plugins = parsed({"class": "a.b.JdbcSourceConnector", "type": "source"})
+    assert plugins.type_of(name) == "source"
+
+
+@pytest.mark.parametrize("name", ["Jdbc", "jdbcsource", " JdbcSource", "", None, 1])
+def test_other_names_mean_nothing(name: object) -> None:
+    """Names are not trimmed, and their case counts."""
+    plugins = parsed({"class": "a.b.JdbcSourceConnector", "type": "source"})
+    assert plugins.type_of(name) == "unknown"
+    assert plugins.hook(name) is None
+
+
+def test_an_alias_of_two_classes_is_none() -> None:
+    """Each must then be named in full."""
+    plugins = parsed({"class": "a.Jdbc", "type": "source"}, {"class": "b.Jdbc", "type": "sink"})
+    assert plugins.type_of("Jdbc") == "unknown"
+    assert plugins.type_of("b.Jdbc") == "sink"
+
+
+def test_a_nested_class_is_called_by_its_own_name() -> None:
+    """And what is called so twice has no alias: `Key` and `Value` of most transformations."""
+    plugins = parsed(
+        {"class": "a.Cast$Key", "type": "transformation"},
+        {"class": "a.Mask$Value", "type": "transformation"},
+        {"class": "a.Hide$Value", "type": "transformation"},
+    ).at(NEWEST)
+    assert plugins.full_name("Key") == "a.Cast$Key"
+    assert plugins.full_name("Value") == "Value"
+    assert plugins.nested("a.Mask") == ("a.Mask$Value",)
+
+
+def test_a_connector_that_is_neither_has_no_type() -> None:
+    """Kafka once brought one."""
+    assert parsed({"class": "a.Mock", "type": "connector"}).type_of("a.Mock") == "unknown"
+
+
+# --- what may be written ------------------------------------------------------------------------
+
+
+def test_keys_as_connect_tells_of_them() -> None:
+    """What `GET /connector-plugins/{plugin}/config` answers may stand in a catalogue as it is."""
+    told = {
+        "name": "rows",
+        "type": "INT",
+        "required": False,
+        "default_value": "5",
+        "importance": "HIGH",
+        "documentation": "How many",
+        "group": "Reading",
+        "order_in_group": 2,
+        "width": "SHORT",
+        "display_name": "Rows",
+        "dependents": ["shape"],
+    }
+    (newer,) = keys_of([told])
+    (older,) = keys_of([{**told, "order_in_group": None, "order": 2}])
+    assert newer == older
+    assert (newer.default, newer.order, newer.dependents) == ("5", 2, ("shape",))
+
+
+def test_keys_in_few_words() -> None:
+    """A name and a type are enough; the least value is told as a number."""
+    (key,) = keys_of([{"name": "rows", "type": "INT", "at_least": 1}])
+    assert key == ConfigKey(name="rows", type="INT", valid=("[1,...]",), display_name="rows")
+
+
+def test_histories_keys_are_checked(histories: Any) -> None:
+    """The catalogue of the recorded clusters: its connector has a key that is at least one."""
+    plugins = parse_catalogue((histories / "catalogue.json").read_bytes())
+    found = plugins.at(NEWEST).connector("PagesSource")
+    assert isinstance(found, Plugin)
+    assert found.config is not None
+    pages = next(key for key in found.config if key.name == "pages")
+    assert (pages.type, pages.default, pages.valid) == ("INT", "3", ("[1,...]",))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (b"{}", "Expected `array`"),
+        (b"[1]", "Expected `object`"),
+        (b"[{}]", "missing required field `class`"),
+        (b"[\xff]", "invalid character"),
+        (b'[{"class": "a", "config": [{"name": "k", "type": "NUMBER"}]}]', "Invalid enum value"),
+        (
+            b'[{"class": "a", "config": [{"name": "k", "type": "INT", "valid": ["odd"]}]}]',
+            "k: 'odd' are no words for valid values",
+        ),
+        (b'[{"class": "a", "alter_offsets": "perhaps"}]', "'perhaps' says not what the hook does"),
+    ],
+)
+def test_what_is_no_catalogue(text: bytes, told: str) -> None:
+    """Is refused with a sentence that says where and what."""
+    with pytest.raises(CatalogueError) as refused:
+        parse_catalogue(text)
+    assert told.lower() in str(refused.value).lower()
+
+
+def test_what_else_is_written_is_ignored() -> None:
+    """A catalogue may hold more than we know of."""
+    assert parsed({"class": "a.B", "type": "sink", "vendor": "c"}).type_of("a.B") == "sink"
+
+
+# --- Kafka's own --------------------------------------------------------------------------------
+
+OWN = Own(
+    (
+        Plugin(class_name="k.File", type="source", config=(ConfigKey(name="file", type="STRING"),)),
+        Plugin(class_name="k.Json", type="converter", bundled=True, since="2.0.0"),
+        Plugin(class_name="k.Json", type="header_converter", bundled=True, until="3.0.0"),
+    )
+)
+
+
+def test_of_kafkas_own_the_class_is_enough() -> None:
+    """What a catalogue does not tell is taken from there; what it tells counts more."""
+    plugins = parsed({"class": "k.File", "version": "7"}, own=OWN)
+    found = plugins.at(NEWEST).connector("k.File")
+    assert isinstance(found, Plugin)
+    assert (found.type, found.version) == ("source", "7")
+    assert found.config == (ConfigKey(name="file", type="STRING"),)
+
+
+def test_some_plugins_are_always_there() -> None:
+    """In the releases that have them, and without being listed."""
+    older, newer = (parsed(own=OWN).at(Profile.of(one)) for one in ("2.8.2", "3.9.1"))
+    assert {plugin.type for plugin in older.named("k.Json")} == {"converter", "header_converter"}
+    assert {plugin.type for plugin in newer.named("k.Json")} == {"converter"}
+
+
+def test_others_are_there_where_none_of_their_kind_is_listed() -> None:
+    """A list is complete; without one, what everybody may have is known."""
+    assert parsed(own=OWN).at(NEWEST).named("k.File")
+    assert not parsed({"class": "a.Sink", "type": "sink"}, own=OWN).at(NEWEST).named("k.File")
+    assert parsed({"class": "a.Json", "type": "converter"}, own=OWN).at(NEWEST).named("k.File")
+
+
+def test_a_plugin_that_is_listed_is_not_there_twice() -> None:
+    """Listed by its class, it is all that Kafka says it is."""
+    found = parsed({"class": "k.Json"}, own=OWN).at(Profile.of("2.8.2"))
+    assert sorted(one.type for one in found.named("k.Json")) == ["converter", "header_converter"]
+
+
+def test_a_row_tells_the_present_and_what_was_before() -> None:
+    """Each change counts on top of those in front of it."""
+    (key,) = keys_of(
+        [
+            {
+                "name": "k",
+                "type": "INT",
+                "order": 3,
+                "default": "c",
+                "since": "2.0.0",
+                "until": "4.0.0",
+                "before": [
+                    {"until": "3.5.0", "order": 2},
+                    {"until": "3.0.0", "default": "a", "valid": ["non-empty string"]},
+                    {"until": "2.4.0", "order": 1},
+                ],
+            }
+        ]
+    )
+
+    def at(release: str) -> tuple[int, str | None, tuple[str, ...]] | None:
+        found = key.as_of(Profile.of(release))
+        return None if found is None else (found.order, found.default, found.valid)
+
+    assert at("1.1.1") is None
+    assert at("2.3.1") == (1, "a", ("non-empty string",))
+    assert at("2.8.2") == (2, "a", ("non-empty string",))
+    assert at("3.4.1") == (2, "c", ())
+    assert at("3.9.2") == (3, "c", ())
+    assert at("kip") is None
+
+
+# --- definitions --------------------------------------------------------------------------------
+
+
+def nothing(key: str, text: str) -> JavaClass | None:
+    """No classes are there."""
+
+
+def test_dependents_are_looked_at_after_what_they_depend_on() -> None:
+    """One that is not defined is an error of its own, and nobody is shown it."""
+    keys = [
+        ConfigKey(name="a", type="INT", required=True, dependents=("b", "gone")),
+        ConfigKey(name="b", type="INT", required=True),
+        ConfigKey(name="c", type="INT", default="1", dependents=("b",)),
+    ]
+    checked = check(keys, {"a": "x"}, nothing)
+    missing = 'Missing required configuration "b" which has no default value.'
+    assert checked["a"].errors == ["Invalid value x for configuration a: Not a number of type INT"]
+    assert checked["b"].errors == [missing, missing]
+    assert checked["gone"].errors == ["gone is referred in the dependents, but not defined."]
+    assert not checked["gone"].visible
+
+
+def test_a_circle_of_dependents_ends() -> None:
+    """Kafka's own code would not come back from it."""
+    keys = [
+        ConfigKey(name="a", type="INT", default="1", dependents=("b",)),
+        ConfigKey(name="b", type="INT", default="1", dependents=("c",)),
+        ConfigKey(name="c", type="INT", default="1", dependents=("b",)),
+    ]
+    assert [one.errors for one in check(keys, {}, nothing).values()] == [[], [], []]
+
+
+def test_a_definition_within_another() -> None:
+    """Its keys get a prefix, a group and places; validators go on with their own names."""
+    keys = [
+        ConfigKey(name="low", type="INT", importance="LOW", display_name="low"),
+        ConfigKey(name="high", type="INT", importance="HIGH", valid=("[1,...]",)),
+        ConfigKey(name="needed", type="INT", required=True, importance="LOW"),
+        ConfigKey(name="grouped", type="INT", group="G", importance="HIGH"),
+    ]
+    found = embedded(keys, "t.x.", "T: x", 1)
+    assert [(key.name, key.order, key.group) for key in found] == [
+        ("t.x.needed", 1, "T: x"),
+        ("t.x.high", 2, "T: x"),
+        ("t.x.low", 3, "T: x"),
+        ("t.x.grouped", 4, "T: x: G"),
+    ]
+    checked = check(found, {"t.x.needed": "1", "t.x.high": "0"}, nothing)
+    assert checked["t.x.high"].errors == [
+        "Invalid value 0 for configuration high: Value must be at least 1"
+    ]

@@ -1,0 +1,199 @@
+"""What connectors say of offsets that somebody wants to write: by words, and as Kafka's own do."""
+
+from typing import Any
+
+import pytest
+
+from controlplane.core.plan import Done, HookOutcome, Offsets, Thrown
+from controlplane.core.plugins.hooks import UnknownHook, parse_hook
+
+ACCEPTED, DECLINED = Done(definite=True), Done(definite=False)
+UNSUPPORTED = Thrown(
+    "Failed to modify offsets for connector x because it doesn't support external modification of "
+    "offsets"
+)
+PAGES = (
+    "by the config key 'alter': true accepts, false declines, throw raises ConnectException('told "
+    "to refuse these offsets'), unsupported raises UnsupportedOperationException"
+)
+NOTHING: Offsets = ()
+
+
+@pytest.mark.parametrize(
+    ("words", "outcome"),
+    [
+        ("accepts", ACCEPTED),
+        (" declines ", DECLINED),
+        ("raises ConnectException('It's no use: a, b')", Thrown("It's no use: a, b")),
+        ("raises UnsupportedOperationException", UNSUPPORTED),
+    ],
+)
+def test_words(words: str, outcome: HookOutcome) -> None:
+    """Four of them, whatever the offsets are."""
+    assert parse_hook(words)({"name": "x"}, NOTHING) == outcome
+
+
+@pytest.mark.parametrize(
+    ("config", "outcome"),
+    [
+        ({}, ACCEPTED),
+        ({"alter": "true"}, ACCEPTED),
+        ({"alter": "false"}, DECLINED),
+        ({"alter": "throw"}, Thrown("told to refuse these offsets")),
+        ({"alter": "unsupported"}, UNSUPPORTED),
+        ({"alter": "else"}, DECLINED),
+        ({"alter": None}, DECLINED),
+    ],
+)
+def test_words_by_a_config_key(config: dict[str, Any], outcome: HookOutcome) -> None:
+    """What the config says, or else the key's default."""
+    hook = parse_hook(PAGES, {"alter": "true"})
+    assert hook({"name": "x", **config}, NOTHING) == outcome
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["", "perhaps", "raises", "as Jdbc", "by the config key 'k': ", "by the config key 'k': a b"],
+)
+def test_other_words(words: str) -> None:
+    """Say nothing, and that is said."""
+    with pytest.raises(UnknownHook, match="says not what the hook does"):
+        parse_hook(words)
+
+
+def asked(words: str, *offsets: tuple[Any, Any], **config: str) -> str | None:
+    """What a hook throws for these offsets; None if it accepts them."""
+    outcome = parse_hook(words)({"name": "x", **config}, offsets)
+    assert outcome == ACCEPTED or isinstance(outcome, Thrown)
+    return outcome.text if isinstance(outcome, Thrown) else None
+
+
+FILE = {"filename": "/a"}
+STDIN = (
+    "Offsets cannot be modified if the 'file' configuration is unspecified. This is because stdin "
+    "is used for input and offsets are not tracked."
+)
+NO_LONG = "The value for the 'position' key in the offset is expected to be a Long value"
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "text"),
+    [
+        (FILE, {"position": 3}, None),
+        (FILE, {"position": 0, "more": "x"}, None),
+        ({"anything": 1}, None, None),
+        (None, None, None),
+        (FILE, {}, "Offset objects should either be null or contain the key 'position'"),
+        (FILE, {"position": "four"}, NO_LONG),
+        (FILE, {"position": 4.0}, NO_LONG),
+        (FILE, {"position": True}, NO_LONG),
+        (FILE, {"position": None}, NO_LONG),
+        (
+            FILE,
+            {"position": -1},
+            "The value for the 'position' key in the offset should be a non-negative value",
+        ),
+        (None, {"position": 4}, "Partition objects cannot be null"),
+        ({"file": "x"}, {"position": 4}, "Partition objects should contain the key 'filename'"),
+    ],
+)
+def test_files(partition: Any, offset: Any, text: str | None) -> None:
+    """`FileStreamSourceConnector`: a position in a file, or nothing at all."""
+    assert asked("as FileStreamSourceConnector", (partition, offset), file="/a") == text
+
+
+def test_standard_input_has_no_offsets() -> None:
+    """Not even ones that are taken away."""
+    assert asked("as FileStreamSourceConnector") == STDIN
+    assert asked("as FileStreamSourceConnector", (FILE, None), file="") == STDIN
+
+
+WEST = {"cluster": "west", "topic": "orders", "partition": 0}
+SHOWN = "{cluster=west, partition=0, topic=orders}"
+
+
+def test_mirrored_topics() -> None:
+    """`MirrorSourceConnector` takes offsets of partitions of topics of a cluster."""
+    words = "as MirrorSourceConnector"
+    assert asked(words, (WEST, {"offset": 5}), ({}, None)) is None
+    assert asked(words, (None, {"offset": 5})) == "Source partitions may not be null"
+
+
+@pytest.mark.parametrize(
+    ("partition", "shown", "wrong"),
+    [
+        (
+            {"topic": "orders", "partition": 0},
+            "{partition=0, topic=orders}",
+            "is missing the 'cluster' key, which is required",
+        ),
+        (
+            WEST | {"topic": 7},
+            "{cluster=west, partition=0, topic=7}",
+            "has an invalid value 7 for the 'topic' key, which must be a string",
+        ),
+        (
+            {"cluster": "west", "topic": "orders"},
+            "{cluster=west, topic=orders}",
+            "is missing the 'partition' key, which is required",
+        ),
+        (
+            WEST | {"partition": 2**31},
+            "{cluster=west, partition=2147483648, topic=orders}",
+            "has an invalid value 2147483648 for the 'partition' key, which must be an integer",
+        ),
+        (
+            WEST | {"partition": -1},
+            "{cluster=west, partition=-1, topic=orders}",
+            "has an invalid value -1 for the 'partition' key, which cannot be negative",
+        ),
+    ],
+)
+def test_what_is_no_mirrored_partition(partition: Any, shown: str, wrong: str) -> None:
+    """Is shown, with what is wrong."""
+    text = asked("as MirrorSourceConnector", (partition, {"offset": 1}))
+    assert text == f"Source partition {shown} {wrong}"
+
+
+@pytest.mark.parametrize(
+    ("offset", "shown", "wrong"),
+    [
+        ({}, "{}", "is missing the 'offset' key, which is required"),
+        (
+            {"offset": "five"},
+            "{offset=five}",
+            "has an invalid value five for the 'offset' key, which must be an integer",
+        ),
+        (
+            {"offset": -5},
+            "{offset=-5}",
+            "has an invalid value -5 for the 'offset' key, which cannot be negative",
+        ),
+    ],
+)
+def test_what_is_no_mirrored_offset(offset: Any, shown: str, wrong: str) -> None:
+    """Is shown with its partition."""
+    text = asked("as MirrorSourceConnector", (WEST, offset))
+    assert text == f"Source offset {shown} for source partition {SHOWN} {wrong}"
+
+
+def test_heartbeats_and_checkpoints_begin_at_zero() -> None:
+    """Their offsets mean nothing, so there is only one."""
+    beat = {"sourceClusterAlias": "west", "targetClusterAlias": "east"}
+    group = {"group": "g", "topic": "orders", "partition": 0}
+    for words, partition, shown in (
+        ("as MirrorHeartbeatConnector", beat, "sourceClusterAlias=west, targetClusterAlias=east"),
+        ("as MirrorCheckpointConnector", group, "partition=0, topic=orders, group=g"),
+    ):
+        assert asked(words, (partition, {"offset": 0})) is None
+        assert asked(words, (partition, {"offset": 3})) == (
+            f"Source offset {{offset=3}} for source partition {{{shown}}} has an invalid value 3 "
+            "for the 'offset' key; the only accepted value is 0"
+        )
+
+
+def test_the_first_offset_that_is_wrong_is_told() -> None:
+    """In the order in which they are asked about."""
+    wrong = [(FILE, {}), (None, {"position": 1})]
+    told = "Offset objects should either be null or contain the key 'position'"
+    assert asked("as FileStreamSourceConnector", (FILE, None), *wrong, file="/a") == told

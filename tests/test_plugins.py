@@ -1,0 +1,197 @@
+"""Where plugins come from: files of the package, a catalogue, packages that declare some."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import pytest
+
+from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.context import Context
+from controlplane.core.plan import Done, Offsets, Thrown
+from controlplane.core.profiles import Profile
+from controlplane.core.validation import refusal
+from controlplane.plugins import (
+    GROUP,
+    Connector,
+    Unloadable,
+    catalogued,
+    described,
+    in_python,
+    kafkas_own,
+)
+
+FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+
+
+class Orders:
+    """A connector in Python."""
+
+    kind: ClassVar[Literal["source", "sink"]] = "source"
+    version: ClassVar[str] = "1.2"
+    config: ClassVar[Sequence[ConfigKey]] = (
+        ConfigKey(name="table", type="STRING", required=True, valid=("non-empty string",)),
+    )
+
+    @staticmethod
+    def alter_offsets(config: Mapping[str, Any], offsets: Offsets) -> bool:
+        """By what the config says."""
+        match config["alter"]:
+            case "refuse":
+                raise ValueError(f"no row for {len(offsets)} offsets")
+            case "cannot":
+                raise NotImplementedError
+            case "break":
+                raise RuntimeError("out of luck")
+            case told:
+                return bool(told == "accept")
+
+
+class Silent:
+    """A connector that says nothing of offsets."""
+
+    kind = "sink"
+    version = "0"
+    config = ()
+
+
+ORDERS = f"{__name__}.Orders"
+
+
+def context(*connectors: type[Connector]) -> Context:
+    """A worker with these connectors, and no others."""
+    plugins = catalogued(more=map(described, connectors))
+    return Context(profile=Profile.of("kip"), plugins=plugins)
+
+
+# --- Kafka's own --------------------------------------------------------------------------------
+
+
+def test_kafkas_own_connectors_have_hooks() -> None:
+    """All that Kafka ships, each with its own check."""
+    plugins = catalogued()
+    for name in ("FileStreamSource", "MirrorSource", "MirrorHeartbeat", "MirrorCheckpoint"):
+        hook = plugins.hook(name)
+        assert hook is not None
+        assert isinstance(hook({"name": "x", "file": "/a"}, ((None, {"offset": 1}),)), Thrown)
+    sinks = plugins.hook("FileStreamSink")
+    assert sinks is not None
+    assert sinks({}, ()) == Done(definite=True)
+
+
+def test_words_of_all_releases_are_understood() -> None:
+    """Also those of the past, which only few will ever ask for."""
+    own = kafkas_own()
+    keys = [key for keys in own.definitions.values() for key in keys]
+    keys += [key for plugin in own.plugins for key in plugin.config or ()]
+    assert len(keys) > 500
+    assert {"[1,...]", "valid regex"} <= {words for key in keys for words in key.all_valid}
+
+
+# --- connectors in Python -----------------------------------------------------------------------
+
+
+def test_a_connector_in_python_is_a_plugin_among_others() -> None:
+    """It is found by its class, and its config is validated."""
+    where = context(Orders)
+    assert where.plugins.type_of(ORDERS) == "source"
+    config = {"name": "x", "connector.class": ORDERS}
+    assert refusal({**config, "table": "orders"}, where) is None
+    refused = refusal(config, where)
+    assert refused is not None
+    assert 'Missing required configuration "table"' in (refused.text or "")
+
+
+@pytest.mark.parametrize(
+    ("told", "outcome"),
+    [
+        ("accept", Done(definite=True)),
+        ("decline", Done(definite=False)),
+        ("refuse", Thrown("no row for 0 offsets")),
+        (
+            "cannot",
+            Thrown(
+                "Failed to modify offsets for connector x because it doesn't support external "
+                "modification of offsets"
+            ),
+        ),
+        ("break", Thrown("Failed to modify offsets for source connector x")),
+    ],
+)
+def test_its_hook(told: str, outcome: Done | Thrown) -> None:
+    """What it answers or raises, in the words of a worker."""
+    hook = described(Orders).hook
+    assert hook is not None
+    assert hook({"name": "x", "alter": told}, ()) == outcome
+
+
+def test_without_hook_it_declines() -> None:
+    """As every connector does that nobody has taught better."""
+    plugin = described(Silent)  # type: ignore[arg-type]
+    hook = catalogued(more=[plugin]).hook(plugin.class_name)
+    assert hook is not None
+    assert hook({}, ()) == Done(definite=False)
+
+
+class Lamp:
+    """Neither source nor sink."""
+
+    kind = "lamp"
+    version = "1"
+    config = ()
+
+
+class Wordy(Silent):
+    """One whose words nobody understands."""
+
+    config = (ConfigKey(name="k", type="INT", valid=("an odd number",)),)  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("connector", "told"),
+    [
+        (Lamp, "its kind is 'lamp', not source or sink"),
+        (Wordy, "k: 'an odd number' are no words for valid values"),
+        (object, "has no attribute 'kind'"),
+    ],
+)
+def test_what_is_no_connector(connector: Any, told: str) -> None:
+    """Is told by its name, with what it lacks."""
+    with pytest.raises(Unloadable, match=f"{connector.__qualname__} is no connector: .*{told}"):
+        described(connector)
+
+
+def declare(monkeypatch: pytest.MonkeyPatch, folder: Path, **points: str) -> None:
+    """Make an installed package that declares connectors."""
+    info = folder / "declaring-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: declaring\nVersion: 1.0\n")
+    lines = "\n".join(f"{name} = {value}" for name, value in points.items())
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{lines}\n")
+    (folder / "declared.py").write_text(
+        "class A:\n    kind, version, config = 'source', '1', ()\nnot_a_class = 1\n"
+    )
+    monkeypatch.syspath_prepend(str(folder))
+
+
+def test_declared_connectors_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By entry points of one group."""
+    declare(monkeypatch, tmp_path, a="declared:A")
+    assert [plugin.class_name for plugin in in_python()] == ["declared.A"]
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("nowhere:B", "nowhere:B, declared as b, fails: ModuleNotFoundError"),
+        ("declared:B", "declared:B, declared as b, fails: AttributeError"),
+        ("declared:not_a_class", "declared:not_a_class, declared as b, is no class"),
+    ],
+)
+def test_declared_wrongly(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str, told: str
+) -> None:
+    """The declaration is told, and what came of it."""
+    declare(monkeypatch, tmp_path, b=value)
+    with pytest.raises(Unloadable, match=told):
+        in_python()

@@ -1,0 +1,195 @@
+"""What is believed because nobody here can know it, and what is refused all the same."""
+
+import json
+
+import pytest
+
+from controlplane.core.context import Context, Worker
+from controlplane.core.plan import Reason, Rejected
+from controlplane.core.plugins import Plugins
+from controlplane.core.profiles import Profile
+from controlplane.core.validation import Failure, refusal, validate
+from controlplane.plugins import catalogued
+from tests.validation.cases import SINK, SOURCE, Config
+
+RELEASES = ("2.0.0", "2.8.2", "3.4.1", "3.9.1", "4.3.0", "kip")
+UNKNOWN: Config = {"name": "x", "connector.class": "org.example.Jdbc", "url": "jdbc:x"}
+
+
+def context(*listed: dict[str, str], release: str = "3.9.1", **worker: object) -> Context:
+    """A worker with these plugins."""
+    plugins = catalogued(json.dumps(listed).encode())
+    worker_of = Worker(**worker)  # type: ignore[arg-type]
+    return Context(profile=Profile.of(release), worker=worker_of, plugins=plugins)
+
+
+def text(config: Config, where: Context) -> str:
+    """What a refusal says."""
+    refused = refusal(config, where)
+    assert isinstance(refused, Rejected)
+    assert refused.text is not None
+    return refused.text
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_without_any_plugins_only_the_class_must_be_there(release: str) -> None:
+    """And a config may hold what it wants: nobody knows better."""
+    where = Context(profile=Profile.of(release), plugins=Plugins())
+    assert refusal(UNKNOWN | {"tasks.max": "zero"}, where) is None
+    assert text({"name": "x"}, where) == "Connector config {name=x} contains no connector type"
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_an_unknown_class_is_believed_where_no_connector_is_listed(release: str) -> None:
+    """What is Connect's own is looked at, whatever the connector is."""
+    where = context(release=release)
+    assert refusal(UNKNOWN, where) is None
+    assert "Value must be at least 1" in text(UNKNOWN | {"tasks.max": "0"}, where)
+    assert "transforms.t.type" in text(UNKNOWN | {"transforms": "t"}, where)
+
+
+def test_an_unknown_class_is_refused_where_connectors_are_listed() -> None:
+    """A catalogue lists all of them. The worker fails at it, or, later, the asker did."""
+    for release, reason in (("3.9.1", Reason.FAILED), ("4.0.2", Reason.FAILED)):
+        refused = refusal(UNKNOWN, context({"class": "a.B", "type": "sink"}, release=release))
+        assert refused is not None
+        assert refused.reason is reason
+    for release in ("4.1.1", "kip"):
+        refused = refusal(UNKNOWN, context({"class": "a.B", "type": "sink"}, release=release))
+        assert refused is not None
+        assert refused.reason is Reason.INVALID
+        assert refused.text == (
+            "Failed to find any class that implements Connector and which name matches "
+            "org.example.Jdbc, available connectors are: PluginDesc{klass=class a.B, name='a.B', "
+            "version='undefined', encodedVersion=undefined, type=sink, typeName='sink', "
+            "location='classpath'}"
+        )
+
+
+def test_a_name_may_mean_two_connectors() -> None:
+    """Then the worker asks for the full one."""
+    where = context({"class": "a.Jdbc", "type": "sink"}, {"class": "b.Jdbc", "type": "source"})
+    assert text(UNKNOWN | {"connector.class": "Jdbc"}, where).startswith(
+        "More than one connector matches alias Jdbc. Please use full package and class name "
+        "instead. Classes found: PluginDesc{klass=class a.Jdbc, "
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("key.converter", "Class org.example.Own could not be found."),
+        ("transforms.t.type", "Class org.example.Own could not be found."),
+    ],
+)
+def test_other_kinds_are_believed_until_one_of_them_is_listed(key: str, told: str) -> None:
+    """Kafka's own are known in any case, and said to be something else where they are."""
+    config = SOURCE | {key: "org.example.Own"}
+    config |= {"transforms": "t"} if key.startswith("transforms") else {}
+    source = {"class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
+    assert refusal(config, context(source)) is None
+    one_of_kind = {
+        "class": "org.apache.kafka.connect.json.JsonConverter"
+        if key.endswith("converter")
+        else "org.apache.kafka.connect.transforms.RegexRouter"
+    }
+    assert told in text(config, context(source, one_of_kind))
+    wrong = config | {key: "org.apache.kafka.connect.file.FileStreamSourceConnector"}
+    assert "does not implement the" in text(wrong, context(source))
+
+
+def test_a_connector_without_definition_may_be_configured_with_anything() -> None:
+    """A catalogue may know that there is a class, and nothing else."""
+    where = context({"class": "org.example.Jdbc", "type": "source"})
+    assert refusal(UNKNOWN, where) is None
+    assert "tasks.max" in text(UNKNOWN | {"tasks.max": "-1"}, where)
+
+
+def test_what_a_provider_fills_in_is_believed() -> None:
+    """Only of providers that the worker has: others leave the text as it is."""
+    listed = {"class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
+    config = SOURCE | {"tasks.max": "${file:/etc/x:tasks}"}
+    assert refusal(config, context(listed, config_providers=("file",))) is None
+    assert text(config, context(listed, config_providers=("vault",))).splitlines()[1] == (
+        "Invalid value ${file:/etc/x:tasks} for configuration tasks.max: Not a number of type INT"
+    )
+
+
+def test_a_null_under_a_plugins_own_key_passes_and_fails_later() -> None:
+    """A defect of Kafka's, which ours has not."""
+    listed = {"class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
+    config = SOURCE | {"topic": None}
+    assert refusal(config, context(listed)) is None
+    assert "Null value can not be supplied" in text(config, context(listed, release="kip"))
+    before = context(listed, release="3.1.2")
+    assert refusal(SOURCE | {"unknown": None}, before) is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "release", "refused"),
+    [
+        (None, "3.9.1", ()),
+        (None, "2.8.2", ("acks", "sasl.mechanism")),
+        ("None", "3.9.1", ("acks", "sasl.mechanism")),
+        ("Principal", "3.9.1", ("acks",)),
+        ("All", "2.8.2", ()),
+        (None, "2.2.2", ()),
+    ],
+)
+def test_overrides(policy: str | None, release: str, refused: tuple[str, ...]) -> None:
+    """What a policy allows, and what a worker does that is told of none."""
+    listed = {"class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
+    where = context(listed, release=release, override_policy=policy)
+    found = validate(
+        SOURCE | {"producer.override.acks": "all", "producer.override.sasl.mechanism": "PLAIN"},
+        where,
+    )
+    assert not isinstance(found, Failure)
+    shown = policy or "None"
+    assert sorted(found.errors) == [
+        f"The '{shown}' policy does not allow '{name}' to be overridden in the connector "
+        "configuration."
+        for name in refused
+    ]
+
+
+def test_a_sink_may_not_read_in_the_workers_group() -> None:
+    """By its name, or by what its consumer is told."""
+    listed = {"class": "org.apache.kafka.connect.file.FileStreamSinkConnector"}
+    where = context(listed, group_id="connect-orders")
+    assert "Consumer group for sink connector named orders conflicts with Connect" in text(
+        SINK | {"name": "orders"}, where
+    )
+    overridden = SINK | {"name": "orders", "consumer.override.group.id": "other"}
+    assert refusal(overridden, where) is None
+
+
+def test_exactly_once_needs_worker_and_connector() -> None:
+    """The connector may support it, not support it, or not say."""
+    listed = [
+        {"class": "a.Yes", "type": "source", "exactly_once": "supported"},
+        {"class": "a.No", "type": "source", "exactly_once": "unsupported"},
+        {"class": "a.Silent", "type": "source"},
+    ]
+    where = context(*listed, exactly_once_source=True)
+    wanted: Config = {"name": "x", "exactly.once.support": "required"}
+    assert refusal(wanted | {"connector.class": "a.Yes"}, where) is None
+    assert "does not support exactly-once semantics with the provided" in text(
+        wanted | {"connector.class": "a.No"}, where
+    )
+    assert "does not implement the API" in text(wanted | {"connector.class": "a.Silent"}, where)
+    without = context(*listed)
+    assert "This worker does not have exactly-once" in text(
+        wanted | {"connector.class": "a.Yes"}, without
+    )
+
+
+def test_transaction_boundaries_need_the_connector() -> None:
+    """Only one that can may say where its transactions end."""
+    able = {"class": "a.Able", "type": "source", "transaction_boundaries": "supported"}
+    where = context(able, {"class": "a.Other", "type": "source"})
+    wanted: Config = {"name": "x", "transaction.boundary": "connector"}
+    assert refusal(wanted | {"connector.class": "a.Able"}, where) is None
+    assert "does not support connector-defined" in text(
+        wanted | {"connector.class": "a.Other"}, where
+    )
