@@ -1,0 +1,154 @@
+"""What a real worker 3.9.1 said to configs, request by request: we say the same, to the letter."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+import pytest
+
+from controlplane.core.context import Context, Worker
+from controlplane.core.java import trim
+from controlplane.core.plugins import Plugins
+from controlplane.core.profiles import Profile
+from controlplane.core.validation import Failure, refusal, validate
+from controlplane.plugins import catalogued
+from tests.validation.answers import CODES
+
+pytestmark = pytest.mark.shared
+
+VALIDATIONS = (
+    *("Connector configuration is invalid", "Connector config {", "Failed to find any class"),
+    *("Instantiation error", "Invalid value ", "Could not read properties"),
+)
+"""How the text begins that validation refuses with; other texts tell of other things."""
+
+PROVIDED = {1898, 1899, 1900, 1901, 1903, 1904}
+"""Here a provider fills in values from a file. We do not read secrets, and believe the rest."""
+
+ROWS = 250
+"""So many requests in the file are about validation: a filter that lost some would be noticed."""
+
+
+class Row(NamedTuple):
+    """A request and its answer."""
+
+    number: int
+    world: str
+    method: str
+    path: str
+    body: Any
+    status: int
+    answer: Any
+
+
+class Probes(NamedTuple):
+    """Requests about configs, and the workers that they were sent to."""
+
+    rows: list[Row]
+    workers: Mapping[str, Worker]
+    plugins: Plugins
+
+
+@pytest.fixture(scope="module")
+def probes(shared: Path, histories: Path) -> Probes:
+    """What was recorded."""
+    lines = (shared / "probes" / "probe-3.9.1.jsonl").read_text(encoding="utf-8").split("\n")
+    told = [json.loads(line) for line in lines[1:] if line]
+    workers = {
+        one["world"]: _worker(next(iter(one["workers"].values())))
+        for one in told
+        if one.get("kind") == "world"
+    }
+    rows = [row for one in told if "method" in one for row in _about_configs(one)]
+    answers = {one.get("path"): one.get("answer") for one in told}
+    return Probes(rows, workers, _plugins(answers, histories))
+
+
+def _worker(told: Mapping[str, str]) -> Worker:
+    providers = told.get("config.providers", "")
+    return Worker(
+        group_id=f"{told.get('cluster', 'connect')}-cluster",
+        override_policy=told.get("connector.client.config.override.policy"),
+        exactly_once_source=told.get("exactly.once.source.support") == "enabled",
+        config_providers=tuple(filter(None, providers.split(","))),
+    )
+
+
+def _plugins(answers: Mapping[Any, Any], histories: Path) -> Plugins:
+    """As the worker told of them; what it cannot tell is in the histories' catalogue."""
+    listed = json.loads(answers["/connector-plugins?connectorsOnly=false"])
+    known = json.loads((histories / "catalogue.json").read_bytes())[0]
+    keys = {key["name"]: key for key in known["config"]}
+    told = json.loads(answers[f"/connector-plugins/{known['class']}/config"])
+    config = [key | keys[key["name"]] for key in told if key["name"] in keys]
+    mine = [known | {"config": config} if one["class"] == known["class"] else one for one in listed]
+    return catalogued(json.dumps(mine).encode())
+
+
+def _about_configs(told: Mapping[str, Any]) -> Iterator[Row]:
+    path = (told.get("path") or "").partition("?")[0].rstrip("/")
+    config = path == "/connectors" or path.endswith(("/config", "/config/validate"))
+    if told["method"] not in {"POST", "PUT"} or not config or not told.get("body"):
+        return
+    try:
+        body = json.loads(told["body"], parse_float=str, parse_int=str)
+        answer = json.loads(told["answer"])
+    except json.JSONDecodeError:
+        return
+    row = Row(told["n"], told["world"], told["method"], path, body, told["status"], answer)
+    if isinstance(_config(row), dict) and _of_validation(row):
+        yield row
+
+
+def _config(row: Row) -> Any:
+    """The config of a request, with its name; None if it has none that is one."""
+    config = row.body
+    if row.path == "/connectors":
+        config = row.body.get("config") if isinstance(row.body, dict) else None
+    if not isinstance(config, dict) or any(isinstance(one, dict | list) for one in config.values()):
+        return None
+    texts = {key: json.dumps(one) if isinstance(one, bool) else one for key, one in config.items()}
+    if row.path.endswith("/validate") or texts.get("name") is not None:
+        return texts
+    name = row.body.get("name") if row.path == "/connectors" else unquote(row.path.split("/")[2])
+    name = json.dumps(name) if isinstance(name, bool) else name
+    return texts | {"name": trim(name or "")} if not isinstance(name, dict | list) else None
+
+
+def _of_validation(row: Row) -> bool:
+    """Whether validation has said what was answered, or has said nothing."""
+    if row.path.endswith("/validate"):
+        words = row.answer.get("message", "")
+        return "configs" in row.answer or words.partition(": ")[2].startswith(VALIDATIONS)
+    if row.status in {200, 201, 409}:
+        return "message" not in row.answer or row.answer["message"].endswith("already exists")
+    return str(row.answer["message"]).startswith(VALIDATIONS)
+
+
+def _ours(row: Row, probes: Probes) -> Any:
+    """What we would have answered; None for a config that is right."""
+    profile, worker = Profile.of("3.9.1"), probes.workers[row.world]
+    context = Context(profile=profile, worker=worker, plugins=probes.plugins)
+    if not row.path.endswith("/validate"):
+        refused = refusal(_config(row), context)
+        return None if refused is None else (CODES[refused.reason], refused.text)
+    found = validate(_config(row), context)
+    if isinstance(found, Failure):
+        return 500, f"{found.thrown}: {found.text}"
+    return msgspec.json.decode(msgspec.json.encode(found))
+
+
+def _theirs(row: Row) -> Any:
+    if "configs" in row.answer:
+        return row.answer
+    return (row.status, row.answer["message"]) if row.status in {400, 500} else None
+
+
+def test_same_answers(probes: Probes) -> None:
+    """To every request; whole results of validation are compared with every word of theirs."""
+    assert len(probes.rows) == ROWS
+    differing = {row.number for row in probes.rows if _ours(row, probes) != _theirs(row)}
+    assert differing == PROVIDED
