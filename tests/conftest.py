@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Before anything imports them: suites that are no test modules by name explain their asserts, too.
-pytest.register_assert_rewrite("tests.logs.contract", "tests.logs.reading")
+pytest.register_assert_rewrite("tests.laws.commands", "tests.logs.contract", "tests.logs.reading")
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"

@@ -1,0 +1,136 @@
+"""U1 to U4, another config of a connector; P1 to P5, its tasks."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from controlplane.core.commands import (
+    CreateConnector,
+    DeleteConnector,
+    PatchConfig,
+    PublishTasks,
+    PutConfig,
+    RestoreConnector,
+    StopConnector,
+)
+from controlplane.core.plan import Outcome, Reason, Rejected
+from controlplane.core.records import Properties, Target
+from tests.laws.commands.life import Act, Life, Seen
+
+CONFIGURES = (CreateConnector, PutConfig, PatchConfig, DeleteConnector, RestoreConnector)
+SETS_TASKS = (PublishTasks, StopConnector, DeleteConnector, RestoreConnector)
+
+
+def u1(life: Life) -> Iterator[None]:
+    """Another config leaves target state, offsets and active topics as they are."""
+    for act in _reconfigured(life):
+        before, after = act.before, act.after
+        assert before.state.config.targets[act.name] is after.state.config.targets[act.name]
+        assert before.stored(act.name) == after.stored(act.name)
+        assert before.topics(act.name) == after.topics(act.name)
+        yield
+
+
+def u2(life: Life) -> Iterator[None]:
+    """The set of tasks changes only where tasks are published, stopped, or gone."""
+    for act in life.acts:
+        if not isinstance(act.command, SETS_TASKS) and act.before.config(act.name) is not None:
+            for moment in act.moments:
+                assert moment.after.tasks(act.name) == act.before.tasks(act.name)
+                yield
+
+
+def u3(life: Life) -> Iterator[None]:
+    """An acknowledged config is there until a later command writes another one."""
+    for number, act in enumerate(life.acts):
+        if not isinstance(act.command, PutConfig | PatchConfig) or not act.succeeded():
+            continue
+        if isinstance(act.command, PutConfig):
+            assert act.after.config(act.name) == {**act.command.config, "name": act.name}
+        answered_ms = act.told[-1].ended_ms
+        for later in life.acts[number + 1 :]:
+            if later.name == act.name:
+                if later.told and later.told[0].began_ms > answered_ms:
+                    assert later.before.config(act.name) == act.after.config(act.name)
+                    yield
+                if isinstance(later.command, CONFIGURES):
+                    break
+
+
+def u4(life: Life) -> Iterator[None]:
+    """A patched config is the patch applied to the config of the record right before it."""
+    for act, command in life.acts_of(PatchConfig):
+        for moment in act.of("connector-"):
+            assert moment.entry.value is not None
+            written = json.loads(moment.entry.value)["properties"]
+            assert written == _patched(moment.before.config(act.name) or {}, command.patch)
+            yield
+
+
+def p1(life: Life) -> Iterator[None]:
+    """The visible tasks of a connector are none, or all of 0..n-1."""
+    for moment in life.moments:
+        for name in life.names():
+            tasks = moment.after.tasks(name)
+            assert all(config is not None for config in tasks.values())
+            assert list(tasks) == list(range(len(tasks)))
+            yield
+
+
+def p2(life: Life) -> Iterator[None]:
+    """Each visible task config is the one last written of its number before the commit."""
+    written: dict[str, bytes | None] = {}
+    committed: dict[str, Mapping[str, bytes | None]] = {}
+    for moment in life.moments:
+        if moment.key.startswith("commit-"):
+            committed[moment.key.removeprefix("commit-")] = dict(written)
+        if moment.key.startswith("task-"):
+            written[moment.key] = moment.entry.value
+        for name in life.names():
+            for task, config in moment.after.tasks(name).items():
+                value = committed[name][f"task-{name}-{task}"] or b""
+                assert json.loads(value)["properties"] == config
+                yield
+
+
+def p3(life: Life) -> Iterator[None]:
+    """No tasks are published for a connector that is STOPPED."""
+    for act, command in life.acts_of(PublishTasks):
+        stopped = act.before.state.config.targets.get(act.name) is Target.STOPPED
+        if command.configs and stopped and act.before.config(act.name) is not None:
+            assert isinstance(act.answer, Rejected)
+            assert act.answer.reason is Reason.INVALID
+            assert not act.moments
+            yield
+
+
+def p5(life: Life) -> Iterator[None]:
+    """Generations count the commits that were applied: by one each, and never back."""
+    if not life.profile.fencing:
+        return
+    for moment in life.moments:
+        before, after = (one.state.config.generations for one in (moment.before, moment.after))
+        assert before.keys() <= after.keys()
+        for name, generation in after.items():
+            raised = generation - before.get(name, -1)
+            assert raised == 0 or (raised == 1 and moment.about("commit-", name))
+    for act, command in life.acts_of(PublishTasks):
+        if command.configs and isinstance(act.answer, Outcome) and len(act.of("commit-")) == 1:
+            assert _generation(act.after, act.name) == _generation(act.before, act.name) + 1
+            yield
+
+
+def _generation(seen: Seen, name: str) -> int:
+    return seen.state.config.generations.get(name, -1)
+
+
+def _reconfigured(life: Life) -> Iterator[Act]:
+    """Connectors that were there before and got another config."""
+    for act in life.acts:
+        if isinstance(act.command, PutConfig | PatchConfig) and act.before.config(act.name):
+            yield act
+
+
+def _patched(config: Properties, patch: Properties) -> dict[str, Any]:
+    merged = {**config, **patch}
+    return {key: value for key, value in merged.items() if value is not None}

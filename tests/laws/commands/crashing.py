@@ -1,0 +1,95 @@
+"""Every crash that a life could have had: the log is cut behind each batch, and another comes.
+
+A batch is there as a whole or not at all, so what a crash leaves is the log up to one of them; and
+of what is done outside between two batches, nothing or all of it.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+from controlplane.controller.controller import Ended
+from controlplane.core.commands import AnyCommand
+from controlplane.core.entry import Entry
+from controlplane.logs.log import Log
+from controlplane.plane import ControlPlane, Refusal
+from tests.controller.scene import COMMANDS
+from tests.laws.commands.life import Act, Crashed, Life, Seen
+from tests.laws.commands.living import TOPICS, Cluster, Place
+from tests.laws.commands.world import Groups
+
+
+async def crashes(life: Life, new: Callable[[], Place]) -> list[Crashed]:
+    """What becomes of each of its crashes, on new logs."""
+    return [
+        await _crashed(life, new, act, at_ms, groups)
+        for act in life.acts
+        for at_ms, next_ms in pairwise(act.batches_ms)
+        for groups in _distinct(life, at_ms, next_ms)
+    ]
+
+
+def _distinct(life: Life, at_ms: int, next_ms: int) -> list[Groups]:
+    """The groups behind a batch, and right before the next one."""
+    early, late = (life.cluster.kafka.at(time_ms) for time_ms in (at_ms, next_ms - 1))
+    return [early] if early == late else [early, late]
+
+
+async def _crashed(
+    life: Life, new: Callable[[], Place], act: Act, at_ms: int, groups: Groups
+) -> Crashed:
+    entries = [one for one in life.entries if one.timestamp <= at_ms]
+    survivor = _another(life, groups)
+    async with _copied(entries, new()) as log, survivor.plane(log) as plane:
+        back = _seen(plane, survivor)
+        unfinished = any(trace.unfinished for trace in plane.state.commands.values())
+        same = await _ended(plane, act.command, act.command_id)
+        settled = _seen(plane, survivor)
+    stranger = _another(life, groups)
+    untold = [one for one in entries if one.topic != COMMANDS]
+    async with _copied(untold, new()) as log, stranger.plane(log) as plane:
+        anew = await _ended(plane, act.command)
+        reissued = _seen(plane, stranger)
+    return Crashed(
+        act=act,
+        dead=life.at(at_ms)._replace(groups=groups),
+        back=back,
+        unfinished=unfinished,
+        same=same,
+        settled=settled,
+        anew=anew,
+        reissued=reissued,
+        acted=tuple(one.action for one in survivor.kafka.acted),
+    )
+
+
+def _another(life: Life, groups: Groups) -> Cluster:
+    """The same cluster, where a crash has left these groups."""
+    return Cluster(
+        life.profile,
+        exactly_once=life.cluster.exactly_once,
+        now_ms=life.cluster.clock.now_ms,
+        groups=groups,
+    )
+
+
+@asynccontextmanager
+async def _copied(entries: Sequence[Entry], place: Place) -> AsyncIterator[Log]:
+    """A log with these entries."""
+    async with place() as log:
+        for topic, partitions in TOPICS.items():
+            await log.create_topic(topic, partitions)
+        await log.put(entries)
+        yield log
+
+
+def _seen(plane: ControlPlane, cluster: Cluster) -> Seen:
+    return Seen(plane.state, cluster.kafka.at(cluster.clock.now_ms))
+
+
+async def _ended(plane: ControlPlane, command: AnyCommand, key: str | None = None) -> Ended:
+    """How a command ends."""
+    try:
+        return await plane.execute(command, key=key)
+    except Refusal as refusal:
+        return refusal.rejected

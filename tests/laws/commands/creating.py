@@ -1,0 +1,155 @@
+"""C1 to C5, creating a connector; N1 to N5, creating it with its first offsets (KIP-995).
+
+Each law is a function that looks at every case in a life, asserts, and yields once for each.
+"""
+
+from collections.abc import Iterator
+
+from controlplane.core.commands import (
+    CreateConnector,
+    DeleteConnector,
+    PutConfig,
+    RestoreConnector,
+)
+from controlplane.core.evolve import fold
+from controlplane.core.plan import Outcome, Reason, Rejected
+from controlplane.core.records import Target
+from tests.laws.commands.life import Act, Effective, Life, wanted_offsets
+
+CREATED_BY = (CreateConnector, PutConfig)
+
+
+def c1(life: Life) -> Iterator[None]:
+    """A connector is visible if and only if the latest `connector-c` is no tombstone."""
+    visible: set[str] = set()
+    for moment in life.moments:
+        if moment.key.startswith("connector-") and moment.entry.value != b"{":
+            name = moment.key.removeprefix("connector-")
+            change = visible.discard if moment.entry.value is None else visible.add
+            change(name)
+        assert set(moment.after.state.config.connectors) == visible
+        yield
+
+
+def c2(life: Life) -> Iterator[None]:
+    """No prefix of the log shows c with a target state other than the requested one."""
+    for act, command in life.acts_of(CreateConnector):
+        if command.initial_state is None:
+            continue
+        for moment in act.moments:
+            if moment.after.config(act.name) is not None:
+                assert moment.after.state.config.targets[act.name] is command.initial_state
+                yield
+
+
+def c3(life: Life) -> Iterator[None]:
+    """Once it is answered, every later command sees c; that it exists already writes nothing."""
+    for number, act in enumerate(life.acts):
+        if isinstance(act.answer, Rejected) and act.answer.reason is Reason.ALREADY_EXISTS:
+            assert not act.moments
+            yield
+        if not isinstance(act.command, CREATED_BY) or not _created(act):
+            continue
+        for later in life.acts[number + 1 :]:
+            if later.name == act.name:
+                if later.told and later.told[0].began_ms > act.told[-1].ended_ms:
+                    assert later.before.config(act.name) is not None
+                    yield
+                if isinstance(later.command, DeleteConnector | RestoreConnector):
+                    break
+
+
+def c4(life: Life) -> Iterator[None]:
+    """An orphan `target-state-c` never influences a later create."""
+    if life.profile.inherits_target_state:
+        return
+    for act in life.acts:
+        if (
+            isinstance(act.command, CREATED_BY)
+            and _wished(act) is None
+            and not act.before.config(act.name)
+        ):
+            for moment in act.moments:
+                if moment.after.config(act.name) is not None:
+                    assert moment.after.state.config.targets[act.name] is Target.STARTED
+                    yield
+
+
+def c5(life: Life) -> Iterator[None]:
+    """Replaying any prefix twice gives the same connectors in the same target states."""
+    for act, _ in life.acts_of(CreateConnector):
+        if not act.moments:
+            continue
+        last_ms = act.moments[-1].entry.timestamp
+        prefix = [entry for entry in life.entries if entry.timestamp <= last_ms]
+        twice = fold(prefix * 2, life.profile, exactly_once=life.cluster.exactly_once).config
+        assert twice.connectors == act.after.state.config.connectors
+        for name in twice.connectors:
+            assert twice.targets[name] is act.after.state.config.targets[name]
+        yield
+
+
+def n1(life: Life) -> Iterator[None]:
+    """The connector is visible only with all requested offsets, and with no others."""
+    for act, command in _with_offsets(life):
+        for moment in act.moments:
+            if moment.after.config(act.name) is not None:
+                assert moment.after.offsets(act.name) == requested(command)
+                yield
+
+
+def n2(life: Life) -> Iterator[None]:
+    """409 and 400 leave the offsets as they are."""
+    for act, _ in _with_offsets(life):
+        if isinstance(act.answer, Rejected) and act.answer.reason is not Reason.FAILED:
+            assert act.before.stored(act.name) == act.after.stored(act.name)
+            yield
+
+
+def n3(life: Life) -> Iterator[None]:
+    """A creation that failed on its way leaves no offsets, and no connector."""
+    for act, command in _with_offsets(life):
+        if isinstance(act.ended, Rejected):
+            assert act.after.config(act.name) is None
+            assert act.after.offsets(act.name, command.config) == {}
+            yield
+
+
+def n4(life: Life) -> Iterator[None]:
+    """Running the same command again after any crash converges to the same final state."""
+    for crash, command in life.crashes_of(CreateConnector):
+        if command.initial_offsets is not None and isinstance(crash.act.ended, Outcome):
+            for seen in (crash.settled, crash.reissued):
+                assert seen.shown(crash.act.name) == crash.act.after.shown(crash.act.name)
+            yield
+
+
+def n5(life: Life) -> Iterator[None]:
+    """Tasks never start before the offsets are readable to them: the config is last."""
+    for act, _ in _with_offsets(life):
+        if act.of("connector-"):
+            assert act.moments[-1].about("connector-", act.name)
+            assert act.moments[-1].after.stored(act.name) == act.after.stored(act.name)
+            yield
+
+
+def requested(command: CreateConnector) -> Effective:
+    """The offsets that a connector shall start with."""
+    wanted = wanted_offsets(command.initial_offsets or (), command.config)
+    return {partition: offset for partition, offset in wanted.items() if offset is not None}
+
+
+def _with_offsets(life: Life) -> Iterator[tuple[Act, CreateConnector]]:
+    """Creations with offsets, where the release has them."""
+    if life.profile.creates_with_offsets:
+        for act, command in life.acts_of(CreateConnector):
+            if command.initial_offsets is not None:
+                yield act, command
+
+
+def _created(act: Act) -> bool:
+    return isinstance(act.answer, Outcome) and act.answer.created
+
+
+def _wished(act: Act) -> Target | None:
+    return getattr(act.command, "initial_state", None)

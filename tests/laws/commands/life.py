@@ -1,0 +1,333 @@
+"""A life: a history as its log tells it, record by record, with what was known around each.
+
+Everything is derived from the log; what only those around could see (answers, crashes, what was
+done outside) comes from the journal. So the log of a process that was killed can be looked at too.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from controlplane.controller import traces
+from controlplane.controller.controller import Ended
+from controlplane.controller.writing import COMMAND_ID
+from controlplane.core import javajson, views
+from controlplane.core.codec import decode_command
+from controlplane.core.codec.offsets import frozen
+from controlplane.core.commands import AnyCommand, Change
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import Fold
+from controlplane.core.plan import AnyAction, Reason, Rejected
+from controlplane.core.profiles import Profile
+from controlplane.core.records import CommandRefused, Properties
+from controlplane.core.state import ClusterState, CommandTrace
+from tests.controller.scene import COMMANDS
+from tests.laws.commands.living import Cluster, Died, Journal, Told
+from tests.laws.commands.world import SINK, Acted, Groups
+
+C = TypeVar("C", bound=AnyCommand)
+
+Effective = Mapping[Any, Any]
+"""Partition → offset, as far as there is one; of a source as Java compares partitions."""
+
+
+def wanted_offsets(changes: Iterable[Change], config: Properties) -> dict[Any, Any]:
+    """Partitions, each with the offset that it shall have, or None; the last wish counts."""
+    if config["connector.class"] != SINK:
+        return {frozen(one.partition): one.offset for one in changes}
+    return {
+        (one.partition["kafka_topic"], one.partition["kafka_partition"]): (
+            one.offset and one.offset["kafka_offset"]
+        )
+        for one in changes
+        if one.partition is not None
+    }
+
+
+class Seen(NamedTuple):
+    """What can be known of a cluster at an instant: its topics and its consumer groups."""
+
+    state: ClusterState
+    groups: Groups
+
+    def config(self, name: str) -> Properties | None:
+        """The connector, if it is there."""
+        return self.state.config.connectors.get(name)
+
+    def is_sink(self, name: str) -> bool:
+        """Whether its offsets are those of a consumer group."""
+        return (self.config(name) or {}).get("connector.class") == SINK
+
+    def offsets(self, name: str, config: Properties | None = None) -> Effective:
+        """The offsets with which a connector would start; `config` where it has none yet."""
+        config = self.config(name) or config or {}
+        if config.get("connector.class") == SINK:
+            return self.groups.get(f"connect-{name}", {})
+        found = views.source_offsets(self._imagined(name, config), name)
+        return {frozen(one.partition): one.offset for one in found if one.offset is not None}
+
+    def stored(self, name: str) -> Any:
+        """All that is stored of a connector's offsets, read by nobody."""
+        start = javajson.encode([name])[:-1] + b","
+        kept = {
+            (topic, key): value
+            for topic, known in self.state.offsets.items()
+            for key, value in known.values.items()
+            if (key or b"").startswith(start)
+        }
+        return kept, self.groups.get(f"connect-{name}")
+
+    def _imagined(self, name: str, config: Properties) -> ClusterState:
+        """What would be known if a connector were there."""
+        if self.config(name) is not None:
+            return self.state
+        connectors = {**self.state.config.connectors, name: config}
+        known = msgspec.structs.replace(self.state.config, connectors=connectors)
+        return msgspec.structs.replace(self.state, config=known)
+
+    def tasks(self, name: str) -> Mapping[int, Properties | None]:
+        """The tasks that workers run."""
+        known = self.state.config.tasks.get(name, {})
+        return {task: known.get(task) for task in self.state.config.task_ids(name)}
+
+    def topics(self, name: str) -> frozenset[str]:
+        """The active topics."""
+        return frozenset(self.state.status.active_topics.get(name, {}))
+
+    def shown(self, name: str) -> Any:
+        """All that anybody is shown of a connector, and what the next one of that name inherits."""
+        there = self.config(name) is not None
+        return (
+            self.config(name),
+            views.target(self.state, name) if there else None,
+            self.tasks(name) if there else None,
+            self.offsets(name),
+            self.topics(name),
+            self.state.config.fenced_counts.get(name),
+        )
+
+
+class Moment(NamedTuple):
+    """A record of Connect's topics, and what was known before it and behind it."""
+
+    entry: Entry
+    before: Seen
+    after: Seen
+    command_id: str | None
+    """Whose it is; None: somebody else's."""
+
+    @property
+    def key(self) -> str:
+        """As text; of keys that are none, as far as they are."""
+        return (self.entry.key or b"").decode(errors="replace")
+
+    def about(self, kind: str, name: str) -> bool:
+        """Whether it is the record of a kind (`connector-`, `commit-`) of a connector."""
+        return self.key == f"{kind}{name}"
+
+
+class Act(NamedTuple):
+    """A command, what it wrote, and what was known before it and when it had ended."""
+
+    command: AnyCommand
+    command_id: str
+    began_ms: int
+    """When it was decided."""
+    moments: tuple[Moment, ...]
+    before: Seen
+    after: Seen
+    told: tuple[Told, ...]
+    acted: tuple[Acted, ...]
+    """What was done outside meanwhile, for this command and those beside it."""
+    batches_ms: tuple[int, ...]
+    """When it wrote, the command topic included; never of what is only refused."""
+    ended: Ended | None
+    """How it ended by the command topic."""
+
+    @property
+    def answer(self) -> Ended | None:
+        """What the asker was told last; None: nothing."""
+        return self.told[-1].answer if self.told else None
+
+    @property
+    def name(self) -> str:
+        """The connector; of a command about none, a name that none has."""
+        return getattr(self.command, "connector", "\0")
+
+    def succeeded(self) -> bool:
+        """Whether it was done, as far as the asker knows."""
+        return self.answer is not None and not isinstance(self.answer, Rejected)
+
+    def failed(self) -> bool:
+        """Whether it was not to blame on the asker that it was not done, or nobody answered."""
+        refused = isinstance(self.answer, Rejected) and self.answer.reason is Reason.FAILED
+        return refused or self.answer is None
+
+    def keys(self) -> list[str]:
+        """Of the records that it wrote into Connect's topics."""
+        return [moment.key for moment in self.moments]
+
+    def of(self, kind: str) -> list[Moment]:
+        """Its records of a kind about its connector."""
+        return [moment for moment in self.moments if moment.about(kind, self.name)]
+
+    def batches(self) -> Iterator[Moment]:
+        """The last record of each of its batches: what lies behind it is a crash point."""
+        for one, after in zip(self.moments, [*self.moments[1:], None], strict=True):
+            if after is None or after.entry.timestamp != one.entry.timestamp:
+                yield one
+
+
+class Crashed(NamedTuple):
+    """A process died in the middle of a command, and another one took over."""
+
+    act: Act
+    """The command as it ended where nobody died."""
+    dead: Seen
+    """What the log said when the process was dead."""
+    back: Seen
+    """What it said when the next one was there, and had ended what it found unfinished."""
+    unfinished: bool
+    """Whether anything still was."""
+    same: Ended
+    """What the asker was told then under the same key."""
+    settled: Seen
+    anew: Ended
+    """What he was told where nobody knew of unfinished commands: he asked as for something new."""
+    reissued: Seen
+    acted: tuple[AnyAction, ...]
+    """What was done outside when the next one took over and was asked with the same key."""
+
+
+class Known(NamedTuple):
+    """What the whole log said from an instant on."""
+
+    since_ms: int
+    state: ClusterState
+
+
+class Life(NamedTuple):
+    """A history, lived."""
+
+    cluster: Cluster
+    entries: Sequence[Entry]
+    known: Sequence[Known]
+    moments: Sequence[Moment]
+    acts: Sequence[Act]
+    journal: Journal
+    crashes: Sequence[Crashed] = ()
+
+    @property
+    def profile(self) -> Profile:
+        """The release that read and wrote."""
+        return self.cluster.profile
+
+    def at(self, time_ms: int) -> Seen:
+        """What was known at an instant."""
+        number = bisect_right(self.known, time_ms, key=lambda known: known.since_ms)
+        return Seen(self.known[number - 1].state, self.cluster.kafka.at(time_ms))
+
+    def acts_of(self, kind: type[C]) -> Iterator[tuple[Act, C]]:
+        """The commands of a kind."""
+        for act in self.acts:
+            if isinstance(act.command, kind):
+                yield act, act.command
+
+    def crashes_of(self, kind: type[C]) -> Iterator[tuple[Crashed, C]]:
+        """The crashes of commands of a kind."""
+        for crash in self.crashes:
+            if isinstance(crash.act.command, kind):
+                yield crash, crash.act.command
+
+    def deaths_of(self, act: Act) -> Iterator[Died]:
+        """The deaths that kept the asker of a command from being answered."""
+        for told in act.told:
+            if told.answer is None:
+                yield next(one for one in self.journal.died if one.at_ms >= told.ended_ms)
+
+    def repeated(self, *kinds: type[AnyCommand]) -> Iterator[tuple[Act, Act]]:
+        """Commands that succeeded, and the same ones again, with nothing between them."""
+        for first, again in pairwise(self.acts):
+            if isinstance(first.command, kinds) and first.command == again.command:
+                unchanged = first.after.shown(first.name) == again.before.shown(first.name)
+                if first.succeeded() and unchanged and not again.failed():
+                    yield first, again
+
+    def names(self) -> set[str]:
+        """Every connector that a command was about."""
+        return {act.name for act in self.acts}
+
+
+def life_of(entries: Sequence[Entry], journal: Journal, cluster: Cluster) -> Life:
+    """What came of a history. `entries` are in the order of writing."""
+    fold = Fold(cluster.profile, exactly_once=cluster.exactly_once)
+    known = [Known(-1, fold.snapshot())]
+    moments = []
+    for entry in entries:
+        fold.apply(entry)
+        known.append(Known(entry.timestamp, fold.snapshot()))
+        if entry.topic != COMMANDS:
+            groups = cluster.kafka.at(entry.timestamp)
+            before, after = (Seen(one.state, groups) for one in known[-2:])
+            moments.append(Moment(entry, before, after, _id_of(entry)))
+    life = Life(cluster, entries, known, moments, (), journal)
+    acts = sorted(_acts(life), key=lambda act: act.began_ms)
+    return life._replace(acts=tuple(acts))
+
+
+def _id_of(entry: Entry) -> str | None:
+    """The command that wrote a record."""
+    return next(
+        (value.decode() for name, value in entry.headers if name == COMMAND_ID and value), None
+    )
+
+
+def _acts(life: Life) -> Iterator[Act]:
+    """Every command that somebody asked, or that the log knows."""
+    told: dict[str, list[Told]] = defaultdict(list)
+    for one in life.journal.told:
+        told[one.command_id].append(one)
+    moments: dict[str | None, list[Moment]] = defaultdict(list)
+    for moment in life.moments:
+        moments[moment.command_id].append(moment)
+    accepted_ms: dict[str | None, set[int]] = defaultdict(set)
+    refused_ms: dict[str | None, set[int]] = defaultdict(set)
+    for entry in life.entries:
+        refused = isinstance(decode_command(entry.key, entry.value), CommandRefused)
+        (refused_ms if refused else accepted_ms)[_id_of(entry)].add(entry.timestamp)
+    known = life.known[-1].state.commands
+    for command_id in dict.fromkeys([*told, *known]):
+        trace = known.get(command_id, CommandTrace())
+        asked = tuple(told[command_id])
+        written_ms = sorted(accepted_ms[command_id])
+        decided_ms = written_ms or sorted(refused_ms[command_id])[-1:] or [asked[0].ended_ms]
+        yield Act(
+            command=_command(asked, trace),
+            command_id=command_id,
+            began_ms=decided_ms[0],
+            moments=tuple(moments[command_id]),
+            before=life.at(decided_ms[0] - 1),
+            after=life.at(decided_ms[-1]),
+            told=asked,
+            acted=_acted(life, decided_ms),
+            batches_ms=tuple(written_ms),
+            ended=traces.ended(trace) if trace.finished else None,
+        )
+
+
+def _command(told: Sequence[Told], trace: CommandTrace) -> AnyCommand:
+    if told:
+        return told[0].command
+    asked = traces.asked_of(trace)
+    assert asked is not None
+    return asked.command
+
+
+def _acted(life: Life, decided_ms: Sequence[int]) -> tuple[Acted, ...]:
+    return tuple(
+        one for one in life.cluster.kafka.acted if decided_ms[0] <= one.at_ms <= decided_ms[-1]
+    )

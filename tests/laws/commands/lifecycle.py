@@ -1,0 +1,269 @@
+"""S1 to S5, pausing and resuming; T1 to T5, stopping; D1 to D6, deleting; R1 to R6, restarting."""
+
+import json
+from collections.abc import Iterator
+
+import msgspec
+
+from controlplane.core.commands import (
+    CreateConnector,
+    DeleteConnector,
+    PauseConnector,
+    RestartConnector,
+    RestartTask,
+    RestoreConnector,
+    ResumeConnector,
+    StopConnector,
+)
+from controlplane.core.evolve import Fold
+from controlplane.core.plan import Outcome, Reason, Rejected, RestartInstances
+from controlplane.core.profiles import Profile
+from controlplane.core.records import State, Target
+from tests.laws.commands.life import Act, Life, Moment, Seen
+
+TARGETS = (PauseConnector, ResumeConnector)
+RESTARTS = (RestartConnector, RestartTask)
+
+
+# --- pause and resume ---------------------------------------------------------------------------
+
+
+def s1(life: Life) -> Iterator[None]:
+    """The last target state wins; without one, or behind a tombstone, it is STARTED."""
+    wanted: dict[str, Target | None] = {}
+    for moment in life.moments:
+        if moment.key.startswith("target-state-"):
+            name = moment.key.removeprefix("target-state-")
+            wanted[name] = _read(moment, life.profile, wanted.get(name))
+        for name in moment.after.state.config.connectors:
+            assert moment.after.state.config.targets[name] is (wanted.get(name) or Target.STARTED)
+            yield
+
+
+def s2(life: Life) -> Iterator[None]:
+    """`state` is never STOPPED: releases before 3.5 cannot read it."""
+    for moment in life.moments:
+        if moment.command_id and moment.key.startswith("target-state-") and moment.entry.value:
+            assert json.loads(moment.entry.value)["state"] in {"STARTED", "PAUSED"}
+            yield
+
+
+def s3(life: Life) -> Iterator[None]:
+    """Pausing, or resuming, once more changes nothing."""
+    for kind in TARGETS:
+        for _, again in life.repeated(kind):
+            assert again.succeeded()
+            assert again.after.shown(again.name) == again.before.shown(again.name)
+            yield
+
+
+def s4(life: Life) -> Iterator[None]:
+    """Pausing and resuming write no task, no commit, no offset."""
+    for kind in TARGETS:
+        for act, _ in life.acts_of(kind):
+            assert set(act.keys()) <= {f"target-state-{act.name}"}
+            assert act.before.stored(act.name) == act.after.stored(act.name)
+            yield
+
+
+def s5(life: Life) -> Iterator[None]:
+    """A crash leaves the old state if no record is there, and the new one for good if one is."""
+    for kind in TARGETS:
+        for act, _ in life.acts_of(kind):
+            for died in life.deaths_of(act):
+                expected = act.after if act.moments else act.before
+                assert died.back.config.targets.get(act.name) is _target(expected, act.name)
+                yield
+
+
+# --- stop ---------------------------------------------------------------------------------------
+
+
+def t1(life: Life) -> Iterator[None]:
+    """No prefix of the log is STOPPED with tasks because of a stop."""
+    for act in life.acts:
+        if isinstance(act.command, StopConnector | RestoreConnector):
+            for moment in act.moments:
+                stopped = _target(moment.after, act.name) is Target.STOPPED
+                assert not (stopped and _count(moment.after, act.name))
+                yield
+
+
+def t2(life: Life) -> Iterator[None]:
+    """Stopping once more changes nothing."""
+    for _, again in life.repeated(StopConnector):
+        assert again.succeeded()
+        assert again.after.shown(again.name) == again.before.shown(again.name)
+        yield
+
+
+def t3(life: Life) -> Iterator[None]:
+    """Config and offsets stay as they are."""
+    for act, _ in life.acts_of(StopConnector):
+        assert act.before.config(act.name) == act.after.config(act.name)
+        assert act.before.stored(act.name) == act.after.stored(act.name)
+        yield
+
+
+def t4(life: Life) -> Iterator[None]:
+    """From any crash point, stopping again leads to STOPPED without tasks."""
+    for crash, command in life.crashes_of(StopConnector):
+        for seen in (crash.settled, crash.reissued):
+            assert _target(seen, command.connector) is Target.STOPPED
+            assert _count(seen, command.connector) == 0
+        yield
+
+
+def t5(life: Life) -> Iterator[None]:
+    """When it is answered, both records precede those of every later command."""
+    for act, _ in life.acts_of(StopConnector):
+        if act.succeeded():
+            commit, state = act.of("commit-")[-1], act.of("target-state-")[-1]
+            assert commit.entry.timestamp <= state.entry.timestamp < act.told[-1].ended_ms
+            yield
+
+
+# --- delete -------------------------------------------------------------------------------------
+
+
+def d1(life: Life) -> Iterator[None]:
+    """From its first record on no worker starts the connector."""
+    for act, _ in life.acts_of(DeleteConnector):
+        for moment in act.moments:
+            assert moment.after.config(act.name) is None
+            yield
+
+
+def d2(life: Life) -> Iterator[None]:
+    """Created again, it is STARTED and has no tasks until some are published."""
+    if not life.profile.removal_drops_tasks:
+        return
+    deleted: set[str] = set()
+    for act in life.acts:
+        if isinstance(act.command, CreateConnector) and act.name in deleted and act.moments:
+            if _inherits(act, life.profile):
+                continue
+            assert _target(act.after, act.name) is (act.command.initial_state or Target.STARTED)
+            assert act.after.tasks(act.name) == {}
+            yield
+        if isinstance(act.command, DeleteConnector) and act.moments:
+            deleted.add(act.name)
+
+
+def d3(life: Life) -> Iterator[None]:
+    """What is known of producers to be fenced survives the connector."""
+    for moment in life.moments:
+        before, after = (one.state.config for one in (moment.before, moment.after))
+        for name, count in before.fenced_counts.items():
+            assert after.fenced_counts[name] == count or moment.about("tasks-fencing-", name)
+            yield
+        for name in before.pending_fencing:
+            assert name in after.pending_fencing or moment.about("tasks-fencing-", name)
+            yield
+
+
+def d4(life: Life) -> Iterator[None]:
+    """Deleting once more: there is no such connector, and nothing is written."""
+    for _, again in life.repeated(DeleteConnector):
+        assert isinstance(again.answer, Rejected)
+        assert again.answer.reason is Reason.NO_SUCH_CONNECTOR
+        assert not again.moments
+        yield
+
+
+def d6(life: Life) -> Iterator[None]:
+    """Offsets stay."""
+    for act, _ in life.acts_of(DeleteConnector):
+        assert act.before.stored(act.name) == act.after.stored(act.name)
+        yield
+
+
+# --- restart ------------------------------------------------------------------------------------
+
+
+def r1(life: Life) -> Iterator[None]:
+    """Restarting changes no config, no target state, no offset, no generation."""
+    for kind in RESTARTS:
+        for act, _ in life.acts_of(kind):
+            assert _lasting(act.before, act.name) == _lasting(act.after, act.name)
+            yield
+
+
+def r3(life: Life) -> Iterator[None]:
+    """A restart that is older than a worker's start has no effect; neither is it done again."""
+    fold = Fold(life.profile, exactly_once=life.cluster.exactly_once)
+    for moment in life.moments:
+        outcome = fold.apply(moment.entry)
+        if moment.key.startswith("restart-connector-"):
+            assert not outcome.calls
+            assert _but_position(moment.before) == _but_position(moment.after)
+            yield
+    for kind in RESTARTS:
+        for crash, _ in life.crashes_of(kind):
+            assert not any(isinstance(action, RestartInstances) for action in crash.acted)
+            yield
+
+
+def r4(life: Life) -> Iterator[None]:
+    """What is asked for FAILED instances only restarts no other."""
+    for act, command in life.acts_of(RestartConnector):
+        if command.only_failed and isinstance(act.answer, Outcome) and act.answer.facts:
+            for instance in act.answer.facts["restarting"]:
+                assert _reported(act.before, act.name, instance) is State.FAILED
+            yield
+
+
+def r6(life: Life) -> Iterator[None]:
+    """Restarting a STOPPED connector makes no tasks."""
+    for kind in RESTARTS:
+        for act, _ in life.acts_of(kind):
+            if _target(act.before, act.name) is Target.STOPPED:
+                assert set(act.keys()) <= {f"restart-connector-{act.name}"}
+                assert act.before.tasks(act.name) == act.after.tasks(act.name)
+                yield
+
+
+# --- what is looked at --------------------------------------------------------------------------
+
+
+def _read(moment: Moment, profile: Profile, present: Target | None) -> Target | None:
+    """What a target-state record says (version-matrix.md §2); one that says nothing is skipped."""
+    if moment.entry.value is None:
+        return None
+    said = json.loads(moment.entry.value)
+    wanted = said.get("state.v2", said["state"]) if profile.target_state_v2 else said["state"]
+    known = ("STARTED", "PAUSED", "STOPPED") if profile.target_state_v2 else ("STARTED", "PAUSED")
+    return Target(wanted) if wanted in known else present
+
+
+def _target(seen: Seen, name: str) -> Target | None:
+    return seen.state.config.targets.get(name)
+
+
+def _count(seen: Seen, name: str) -> int:
+    return seen.state.config.task_counts.get(name, 0)
+
+
+def _inherits(act: Act, profile: Profile) -> bool:
+    """Whether something of an earlier life that was not taken away counts in this release."""
+    config = act.before.state.config
+    target = profile.inherits_target_state and act.name in config.targets
+    return target or (not profile.commit_needs_config and act.name in config.task_counts)
+
+
+def _reported(seen: Seen, name: str, instance: int | None) -> State | None:
+    status = seen.state.status
+    if instance is None:
+        return status.connectors[name].state
+    return status.tasks[name][instance].state
+
+
+def _lasting(seen: Seen, name: str) -> object:
+    config = seen.state.config
+    generation = config.generations.get(name)
+    tasks = seen.tasks(name)
+    return seen.config(name), _target(seen, name), tasks, generation, seen.stored(name)
+
+
+def _but_position(seen: Seen) -> object:
+    return msgspec.structs.replace(seen.state.config, offset=0)

@@ -1,0 +1,90 @@
+"""Random lives: drawn, lived, looked at from all sides; the shortest one that breaks a law."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import NamedTuple
+
+from controlplane.core.profiles import KIP, Profile
+from tests.laws.commands.asking import Ask, Drawing, Event
+from tests.laws.commands.crashing import crashes
+from tests.laws.commands.life import Life, life_of
+from tests.laws.commands.living import Cluster, Place, entries_in, in_memory, live
+from tests.laws.commands.table import Broken, judge
+
+RELEASES = (KIP, KIP, KIP, "2.8", "3.4", "3.6", "3.7", "3.9", "4.3")
+"""Ours, and one of each that writes in a way of its own."""
+
+EVENTS = (3, 20)
+"""So many events has a life, at least and at most."""
+
+MOST_TRIES = 500
+"""Of finding a shorter life that breaks the same law; each takes some hundredths of a second."""
+
+New = Callable[[], Place]
+
+
+class Fate(NamedTuple):
+    """What happens in a life, and in whose."""
+
+    release: str
+    exactly_once: bool
+    events: Sequence[Event]
+
+
+def drawn(chance: Random) -> Fate:
+    """Any fate."""
+    profile = Profile.of(chance.choice(RELEASES))
+    exactly_once = profile.exactly_once_support and chance.random() < 1 / 3
+    drawing = Drawing(chance, profile)
+    events = [drawing.event() for _ in range(chance.randint(*EVENTS))]
+    return Fate(profile.release, exactly_once, events)
+
+
+async def lived(fate: Fate, new: New = in_memory) -> Life:
+    """The life, with what becomes of each crash that it could have had."""
+    cluster = Cluster(Profile.of(fate.release), exactly_once=fate.exactly_once)
+    place = new()
+    journal = await live(place, fate.events, cluster)
+    async with place() as log:
+        life = life_of(await entries_in(log), journal, cluster)
+    return life._replace(crashes=await crashes(life, new))
+
+
+def judged(fate: Fate, new: New = in_memory) -> dict[str, int]:
+    """In how many cases each law was looked at.
+
+    Raises:
+        Broken: one does not hold; the message tells the shortest story of it.
+    """
+    try:
+        return judge(asyncio.run(lived(fate, new)))
+    except Broken as broken:
+        shortest, why = _shortest(fate, broken, new)
+        raise Broken(broken.name, f"{why}\n{_story(shortest)}") from None
+
+
+def _shortest(fate: Fate, broken: Broken, new: New) -> tuple[Fate, Broken]:
+    """A life of which nothing can be left out without the law holding."""
+    tries, shorter = MOST_TRIES, _shorter(fate)
+    while tries and (candidate := next(shorter, None)) is not None:
+        tries -= 1
+        try:
+            judge(asyncio.run(lived(candidate, new)))
+        except Broken as found:
+            if found.name == broken.name:
+                fate, broken, shorter = candidate, found, _shorter(candidate)
+    return fate, broken
+
+
+def _shorter(fate: Fate) -> Iterator[Fate]:
+    for number, event in enumerate(fate.events):
+        before, after = fate.events[:number], fate.events[number + 1 :]
+        yield fate._replace(events=[*before, *after])
+        if isinstance(event, Ask) and (event.crashes or event.trouble or event.retried):
+            yield fate._replace(events=[*before, Ask(event.command), *after])
+
+
+def _story(fate: Fate) -> str:
+    support = ", exactly-once" if fate.exactly_once else ""
+    return "\n  ".join([f"{fate.release}{support}:", *map(str, fate.events)])

@@ -1,0 +1,283 @@
+"""Living a history: a control plane runs the commands, dies where it shall, and comes back."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+from controlplane.controller.controller import Ended
+from controlplane.core.commands import AnyCommand, Asked
+from controlplane.core.entry import Entry
+from controlplane.core.order import entries_of, in_order
+from controlplane.core.partitioner import partition_of
+from controlplane.core.plan import Step
+from controlplane.core.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.logs.log import Fenced, Log, Record
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.plane import ControlPlane, Partitions, Refusal, Settings, Surroundings
+from tests.controller.scene import COMMANDS, CONFIG, OFFSETS, STATUS, Crash
+from tests.laws.commands.asking import (
+    OWN,
+    Ask,
+    Committed,
+    Event,
+    Foreign,
+    TakeOver,
+    Together,
+)
+from tests.laws.commands.world import Clock, Groups, Hooks, Kafka, plugins
+
+PARTITIONS = Partitions(offsets=3, status=2)
+TOPICS = {CONFIG: 1, STATUS: 2, OFFSETS: 3, OWN: 3, COMMANDS: 1}
+"""Every topic that there is, and its partitions."""
+
+Place = Callable[[], AbstractAsyncContextManager[Log]]
+"""Opens the log of a cluster, as every new process does."""
+
+
+def in_memory() -> Place:
+    """A new log, which is there as long as somebody remembers it."""
+    log = MemoryLog()
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Log]:
+        yield log
+
+    return opened
+
+
+def in_file(path: Path) -> Place:
+    """A new log in a SQLite file."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Log]:
+        log = await SqliteLog.open(path)
+        try:
+            yield log
+        finally:
+            await log.close()
+
+    return opened
+
+
+class Fuse:
+    """A `stepped` that ends the process behind so many steps; nothing is done after that."""
+
+    def __init__(self) -> None:
+        self._steps: deque[int] = deque()
+        self._blown = False
+
+    def set(self, steps: Iterable[int]) -> None:
+        """Behind so many steps; once it is back, behind so many more; and so on."""
+        self._steps, self._blown = deque(steps), False
+
+    def mend(self) -> None:
+        """The process is back."""
+        self._blown = False
+
+    async def __call__(self, _asked: Asked, step: Step) -> None:
+        """A step was done."""
+        if self._steps and not self._blown:
+            self._steps[0] -= 1
+            if self._steps[0] == 0:
+                self._steps.popleft()
+                self._blown = True
+        if self._blown:
+            raise Crash(step.name)
+
+
+class Cluster:
+    """Whose log it is, and what lies around it. Processes come and go, this stays."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        exactly_once: bool = False,
+        now_ms: int | None = None,
+        groups: Groups | None = None,
+    ) -> None:
+        self.profile, self.exactly_once = profile, exactly_once
+        self.clock = Clock() if now_ms is None else Clock(now_ms)
+        self.kafka = Kafka(self.clock, groups)
+        self.hooks = Hooks()
+        self.fuse = Fuse()
+
+    @asynccontextmanager
+    async def plane(self, log: Log) -> AsyncIterator[ControlPlane]:
+        """A process of it."""
+        settings = Settings(
+            profile=self.profile.release, partitions=PARTITIONS, exactly_once=self.exactly_once
+        )
+        around = Surroundings(
+            plugins=plugins(self.hooks),
+            outside=self.kafka,
+            now_ms=self.clock,
+            stepped=self.fuse,
+        )
+        async with ControlPlane.open(log, settings, around) as plane:
+            yield plane
+
+
+class Told(NamedTuple):
+    """A command was asked, and answered; None: the process died over it."""
+
+    command: AnyCommand
+    command_id: str
+    began_ms: int
+    ended_ms: int
+    answer: Ended | None
+    hooks: int | None
+    """How often the connector was asked; None: nobody can tell, as others were asked as well."""
+
+
+class Died(NamedTuple):
+    """A process ended, and another one was there and had ended what the first had left."""
+
+    at_ms: int
+    back: ClusterState
+    """What it knew then."""
+
+
+class Displaced(NamedTuple):
+    """Somebody else had become the writer when a command was asked of the old one."""
+
+    told: bool
+    """Whether the old one was told that it is the writer no more."""
+    records: tuple[int, int]
+    """How many there were before it was asked, and after that."""
+
+
+class Journal(NamedTuple):
+    """What those around saw of a history, the log aside."""
+
+    told: list[Told]
+    died: list[Died]
+    displaced: list[Displaced]
+
+
+async def live(place: Place, events: Iterable[Event], cluster: Cluster) -> Journal:
+    """Live these events one after the other, from process to process."""
+    living = Living(events, cluster)
+    while living.waiting or living.died_ms is not None:
+        async with place() as log:
+            await living.one_process(log)
+    return living.journal
+
+
+async def entries_in(log: Log) -> list[Entry]:
+    """Everything that lies in a log, in the order of writing."""
+    topics = await log.topics()
+    return in_order(entries_of([batch async for batch in log.read(topics)]))
+
+
+class _Again(NamedTuple):
+    """A command whose asker got no answer, or does not trust it."""
+
+    command: AnyCommand
+    command_id: str
+
+
+class Living:
+    """A history as far as it was lived."""
+
+    def __init__(self, events: Iterable[Event], cluster: Cluster, name: str = "c") -> None:
+        self.waiting: deque[Event | _Again] = deque(events)
+        self.journal = Journal([], [], [])
+        self.died_ms: int | None = None
+        """When the last process died, as long as no other one is there."""
+        self._cluster = cluster
+        self._ids = (f"{name}{number}" for number in count())
+
+    async def one_process(self, log: Log) -> None:
+        """A process, until it dies, is displaced, or there is nothing left to be done.
+
+        The connectors' own topic is there before any of them: what lies in it may be older.
+        """
+        await log.create_topic(OWN, PARTITIONS.offsets)
+        try:
+            async with self._cluster.plane(log) as plane:
+                self._is_back(plane)
+                while self.waiting:
+                    event = self.waiting.popleft()
+                    await self._happens(plane, log, event)
+                    if isinstance(event, TakeOver):
+                        return
+        except Crash:
+            self.died_ms = self.died_ms or self._cluster.clock()
+            self._cluster.fuse.mend()
+
+    def _is_back(self, plane: ControlPlane) -> None:
+        """Whoever opens the log has ended what others left."""
+        self._cluster.fuse.set(())
+        if self.died_ms is not None:
+            self.journal.died.append(Died(self.died_ms, plane.state))
+            self.died_ms = None
+
+    async def _happens(self, plane: ControlPlane, log: Log, event: Event | _Again) -> None:
+        match event:
+            case Ask():
+                await self._ask(plane, event)
+            case _Again():
+                await self._execute(plane, event.command, event.command_id)
+            case Together():
+                await self._ask_together(plane, event.commands)
+            case Foreign():
+                await self._write(plane, log, event)
+            case Committed():
+                self._cluster.kafka.commit(event.group, "t", event.partition, event.offset)
+            case TakeOver():
+                await self._take_over(plane, log, event.command)
+
+    async def _ask(self, plane: ControlPlane, event: Ask) -> None:
+        command_id = next(self._ids)
+        again = (command_id if same else next(self._ids) for same in event.retried)
+        self.waiting.extendleft(_Again(event.command, one) for one in again)
+        self._cluster.fuse.set(event.crashes)
+        self._cluster.kafka.trouble = event.trouble
+        await self._execute(plane, event.command, command_id)
+        self._cluster.fuse.set(())
+        self._cluster.kafka.trouble = None
+
+    async def _ask_together(self, plane: ControlPlane, commands: Iterable[AnyCommand]) -> None:
+        first = len(self.journal.told)
+        await asyncio.gather(*(self._execute(plane, one, next(self._ids)) for one in commands))
+        self.journal.told[first:] = [
+            told._replace(hooks=None) for told in self.journal.told[first:]
+        ]
+
+    async def _execute(self, plane: ControlPlane, command: AnyCommand, command_id: str) -> None:
+        clock, hooks = self._cluster.clock, self._cluster.hooks
+        began_ms, calls = clock(), hooks.calls
+        answer: Ended | None = None
+        try:
+            answer = await plane.execute(command, key=command_id)
+        except Refusal as refusal:
+            answer = refusal.rejected
+        finally:
+            told = Told(command, command_id, began_ms, clock(), answer, hooks.calls - calls)
+            self.journal.told.append(told)
+
+    async def _write(self, plane: ControlPlane, log: Log, event: Foreign) -> None:
+        """Somebody else's record; a topic that nobody follows yet is not waited for."""
+        ends = await log.ends([event.topic])
+        place = event.topic, partition_of(event.key, len(ends[event.topic]))
+        record = Record(*place, self._cluster.clock(), event.key, event.value)
+        positions = await log.append([record])
+        if event.topic in plane._follower.ends:
+            await plane._follower.passed(positions)
+
+    async def _take_over(self, plane: ControlPlane, log: Log, command: AnyCommand) -> None:
+        async with self._cluster.plane(log):
+            before, told = len(await entries_in(log)), False
+            try:
+                await plane.execute(command)
+            except Fenced:
+                told = True
+            after = len(await entries_in(log))
+            self.journal.displaced.append(Displaced(told, (before, after)))

@@ -1,0 +1,152 @@
+"""O1 to O9, altering and resetting offsets; G5, that nothing else writes any."""
+
+from collections.abc import Iterator
+
+from controlplane.core import views
+from controlplane.core.codec.offsets import Identity, decode_partition, identity
+from controlplane.core.commands import AlterOffsets, CreateConnector, ResetOffsets
+from controlplane.core.plan import Outcome, Reason, Rejected
+from controlplane.core.records import Invalid, SourcePartition, Target
+from controlplane.core.state import OffsetState
+from tests.controller.scene import CONFIG, STATUS
+from tests.laws.commands.life import Act, Effective, Life, Moment, Seen, wanted_offsets
+
+CHANGES = (AlterOffsets, ResetOffsets)
+ASKERS_FAULT = {Reason.INVALID, Reason.NO_SUCH_CONNECTOR, Reason.NOT_STOPPED, Reason.CONFLICT}
+
+
+def o1(life: Life) -> Iterator[None]:
+    """Success: each partition has the offset asked for, or none; the others have theirs."""
+    for act in _changes(life):
+        if act.succeeded():
+            assert act.after.offsets(act.name) == _wanted(act)
+            if isinstance(act.command, ResetOffsets) and not act.after.is_sink(act.name):
+                assert not any(keys for _, keys in _keys(act.after, act.name))
+            yield
+
+
+def o3(life: Life) -> Iterator[None]:
+    """At every crash point the offset of each partition is the old one or the new one."""
+    for act in _changes(life):
+        if act.moments:
+            old, new = act.before.offsets(act.name), _wanted(act)
+            for moment in act.batches():
+                now = moment.after.offsets(act.name)
+                for partition in {*old, *new, *now}:
+                    assert now.get(partition) in (old.get(partition), new.get(partition))
+                    yield
+
+
+def o4(life: Life) -> Iterator[None]:
+    """The same request again, or after a crash, succeeds and comes to the same end."""
+    for first, again in life.repeated(*CHANGES):
+        assert again.succeeded()
+        assert again.after.offsets(again.name) == first.after.offsets(first.name)
+        yield
+    for crash in life.crashes:
+        if isinstance(crash.act.command, CHANGES) and isinstance(crash.act.ended, Outcome):
+            for seen in (crash.settled, crash.reissued):
+                assert seen.offsets(crash.act.name) == crash.act.after.offsets(crash.act.name)
+            yield
+
+
+def o5(life: Life) -> Iterator[None]:
+    """What the asker should not have asked writes nothing, and asks no connector."""
+    for act in _changes(life):
+        if isinstance(act.answer, Rejected) and act.answer.reason in ASKERS_FAULT:
+            assert not act.moments
+            assert not act.told[-1].hooks
+            yield
+
+
+def o6(life: Life) -> Iterator[None]:
+    """No offset is written while the connector is not STOPPED, or has tasks."""
+    for act in _changes(life):
+        for moment in _offset_records(act):
+            assert _stopped(moment, act.name)
+            yield
+
+
+def o7(life: Life) -> Iterator[None]:
+    """The config topic stays as it is, but for the count of fenced tasks (exactly-once)."""
+    for act in _changes(life):
+        counts = {f"tasks-fencing-{act.name}"} if life.cluster.exactly_once else set()
+        assert {one.key for one in act.moments if one.entry.topic == CONFIG} <= counts
+        yield
+
+
+def o9(life: Life) -> Iterator[None]:
+    """A partition has one key: the bytes that the log has are used again."""
+    if not life.profile.writes_log_key:
+        return
+    for act in life.acts:
+        for moment in _offset_records(act):
+            subject = _subject(moment.entry.key, moment.after)
+            assert subject is not None
+            known = dict(_keys(moment.before, act.name, moment.entry.topic)).get(subject, [])
+            after = dict(_keys(moment.after, act.name, moment.entry.topic)).get(subject, [])
+            assert moment.entry.key in known or not known
+            assert len(after) <= max(1, len(known))
+            yield
+
+
+def g5(life: Life) -> Iterator[None]:
+    """Commands write source offsets of STOPPED connectors without tasks, and of none at all."""
+    for act in life.acts:
+        for moment in _offset_records(act):
+            created = isinstance(act.command, CreateConnector)
+            absent = moment.before.config(act.name) is None
+            assert _stopped(moment, act.name) or (created and absent)
+            yield
+
+
+# --- what is looked at --------------------------------------------------------------------------
+
+
+def _changes(life: Life) -> Iterator[Act]:
+    if life.profile.alters_offsets:
+        yield from (act for act in life.acts if isinstance(act.command, CHANGES))
+
+
+def _wanted(act: Act) -> Effective:
+    """The offsets that a connector shall have when all is done."""
+    if isinstance(act.command, ResetOffsets):
+        return {}
+    assert isinstance(act.command, AlterOffsets)
+    config = act.before.config(act.name)
+    assert config is not None
+    wanted = wanted_offsets(act.command.offsets, config)
+    found = {**act.before.offsets(act.name), **wanted}
+    return {partition: offset for partition, offset in found.items() if offset is not None}
+
+
+def _offset_records(act: Act) -> Iterator[Moment]:
+    return (one for one in act.moments if one.entry.topic not in {CONFIG, STATUS})
+
+
+def _stopped(moment: Moment, name: str) -> bool:
+    """Whether a connector was there, STOPPED and without tasks, before a record."""
+    config = moment.before.state.config
+    stopped = config.targets.get(name) is Target.STOPPED and not config.task_counts.get(name, 0)
+    return stopped and name in config.connectors
+
+
+def _keys(
+    seen: Seen, name: str, topic: str | None = None
+) -> Iterator[tuple[Identity, list[bytes | None]]]:
+    """The keys that have a value in the topics of a connector, or in one, by their partition."""
+    topics = views.offsets_topics(seen.state, name) if topic is None else [topic]
+    found: dict[Identity, list[bytes | None]] = {}
+    for one in topics:
+        for key, value in seen.state.offsets.get(one, OffsetState()).values.items():
+            subject = _subject(key, seen)
+            if value is not None and subject is not None and subject[0] == name:
+                found.setdefault(subject, []).append(key)
+    yield from found.items()
+
+
+def _subject(key: bytes | None, seen: Seen) -> Identity | None:
+    subject = decode_partition(key, seen.state.profile)
+    if isinstance(subject, Invalid):
+        return None
+    return identity(SourcePartition(subject.connector, subject.partition))

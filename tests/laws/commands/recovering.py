@@ -1,0 +1,59 @@
+"""What holds behind every crash, whatever the command: nothing is half-done, nothing done twice."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from controlplane.controller.controller import Ended
+from controlplane.core.commands import RestartConnector, RestartTask
+from controlplane.core.plan import Outcome, Rejected
+from tests.laws.commands.life import Life
+
+EVENTS = (RestartConnector, RestartTask)
+
+
+def nothing_is_unfinished(life: Life) -> Iterator[None]:
+    """When the next one is there, every command has ended."""
+    for died in life.journal.died:
+        assert not any(trace.unfinished for trace in died.back.commands.values())
+        yield
+    for crash in life.crashes:
+        assert not crash.unfinished
+        yield
+
+
+def all_or_nothing(life: Life) -> Iterator[None]:
+    """What had begun, and nobody refused, is done when the next one is there."""
+    for crash in life.crashes:
+        if isinstance(crash.act.ended, Outcome) and not isinstance(crash.act.command, EVENTS):
+            assert crash.back.shown(crash.act.name) == crash.act.after.shown(crash.act.name)
+            yield
+
+
+def same_key_same_answer(life: Life) -> Iterator[None]:
+    """Who asks again with the same key hears what he would have heard, and changes nothing."""
+    for crash in life.crashes:
+        if isinstance(crash.act.ended, Outcome) and not isinstance(crash.act.command, EVENTS):
+            assert _told(crash.same) == _told(crash.act.ended)
+            assert crash.settled.shown(crash.act.name) == crash.back.shown(crash.act.name)
+            yield
+    for act in life.acts:
+        answers = [told.answer for told in act.told if told.answer is not None]
+        if len(answers) > 1 and not isinstance(answers[0], Rejected):
+            assert all(_told(answer) == _told(answers[0]) for answer in answers)
+            yield
+
+
+def what_was_answered_is_there(life: Life) -> Iterator[None]:
+    """A command of which somebody was told that it is done is in the log, done."""
+    for act in life.acts:
+        for told in act.told:
+            if isinstance(told.answer, Outcome):
+                assert act.ended is not None
+                assert _told(told.answer) == _told(act.ended)
+                yield
+
+
+def _told(answer: Ended) -> bytes:
+    """As it is told and kept: JSON, which knows no tuples."""
+    return msgspec.json.encode(answer)

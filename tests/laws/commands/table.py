@@ -1,0 +1,53 @@
+"""The laws of commands by the names that they have in the specification."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from tests.laws.commands import changing, creating, lifecycle, offsets, others, recovering
+from tests.laws.commands.life import Life
+
+Law = Callable[[Life], Iterator[None]]
+"""Looks at every case in a life, asserts, and yields once for each."""
+
+LATER = frozenset(
+    {"F1", "F2", "F3", "F4", "F5", "O2", "O8", "R2", "R5", "P4", "D5", "K1", "A1", "A2"}
+)
+"""What needs running tasks or Kafka's producers, and is proven with them."""
+
+LAWS: Mapping[str, Law] = {
+    name.upper(): law
+    for module in (creating, changing, lifecycle, offsets, others)
+    for name, law in vars(module).items()
+    if name[:1] in set("cnupstdroag") and name[1:].isdigit()
+}
+"""Each invariant, by its name."""
+
+RECOVERY: Mapping[str, Law] = {
+    law.__name__: law
+    for law in (
+        recovering.nothing_is_unfinished,
+        recovering.all_or_nothing,
+        recovering.same_key_same_answer,
+        recovering.what_was_answered_is_there,
+    )
+}
+"""What makes them hold across crashes."""
+
+
+class Broken(AssertionError):
+    """A law does not hold."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"{name}: {why}")
+        self.name = name
+
+
+def judge(life: Life) -> dict[str, int]:
+    """Look at a life under every law; answers in how many cases each was looked at."""
+    return {name: _judged(name, law, life) for name, law in {**LAWS, **RECOVERY}.items()}
+
+
+def _judged(name: str, law: Law, life: Life) -> int:
+    try:
+        return sum(1 for _ in law(life))
+    except AssertionError as broken:
+        raise Broken(name, f"{law.__doc__}\n{broken}") from broken

@@ -1,0 +1,64 @@
+"""The invariants of commands.md, by their names, over random lives of a cluster (`commands/`).
+
+A life is a history of commands, foreign records and crashes, lived by a real control plane on a
+real log. Each law looks at every record of it; and behind every batch of every command the process
+dies once more, on a log of its own, and is followed by another.
+"""
+
+from collections import Counter
+from itertools import count
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import PROVE
+from tests.laws.commands.lives import drawn, judged
+from tests.laws.commands.living import in_file
+from tests.laws.commands.table import LATER, LAWS, RECOVERY
+
+_LAST = {"C": 5, "N": 5, "U": 4, "P": 5, "S": 5, "T": 5, "D": 6, "R": 6, "O": 9, "F": 5, "A": 5}
+INVARIANTS = {
+    f"{letter}{number}"
+    for letter, last in {**_LAST, "K": 1, "G": 7}.items()
+    for number in range(1, last + 1)
+}
+"""All that commands.md has of commands."""
+
+LIVES = 10_000 if PROVE else 300
+ALWAYS_THE_SAME = 150
+LIVES_IN_FILES = 1_000 if PROVE else 60
+"""A life takes 40 ms; in a file, which is opened anew behind each crash, some more."""
+
+
+def test_every_invariant_is_a_law_or_waits() -> None:
+    """The laws, and those that need running tasks or Kafka's producers, are all there are."""
+    assert LAWS.keys() | LATER == INVARIANTS
+    assert not LAWS.keys() & LATER
+    assert all(law.__doc__ for law in {**LAWS, **RECOVERY}.values())
+
+
+@settings(max_examples=LIVES, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(st.integers(0, 2**64))
+def test_they_hold(seed: int) -> None:
+    """In whatever life, whoever dies in it."""
+    judged(drawn(Random(seed)))
+
+
+def test_they_are_about_something() -> None:
+    """In lives that are the same each time, every law finds a case to look at."""
+    cases: Counter[str] = Counter()
+    for seed in range(ALWAYS_THE_SAME):
+        cases.update(judged(drawn(Random(seed))))
+    assert not [name for name in (*LAWS, *RECOVERY) if not cases[name]]
+
+
+@settings(max_examples=LIVES_IN_FILES, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(st.integers(0, 2**64))
+def test_they_hold_in_a_file(seed: int) -> None:
+    """In a SQLite file, too, which every process opens anew."""
+    with TemporaryDirectory() as folder:
+        paths = (Path(folder) / f"{number}.db" for number in count())
+        judged(drawn(Random(seed)), lambda: in_file(next(paths)))
