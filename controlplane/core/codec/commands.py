@@ -35,7 +35,8 @@ def _decoded(value: bytes) -> CommandRecord:
         raise
     except msgspec.DecodeError:
         # Half a surrogate pair, which msgspec refuses: configs of connectors may hold any.
-        return msgspec.convert(json.loads(value), CommandRecord)
+        record: CommandRecord = msgspec.convert(json.loads(value), CommandRecord)
+        return record
 
 
 def encode_command(record: CommandRecord) -> tuple[bytes, bytes]:
