@@ -119,6 +119,11 @@ REFUSED: list[tuple[str, Value, str]] = [
         ["a"],
         "Invalid value [a] for configuration renames: Invalid rename mapping: a",
     ),
+    (
+        "rename mappings",
+        None,
+        "Invalid value null for configuration renames: Invalid rename mapping: null",
+    ),
     ("casting spec", [], "Must specify at least one field to cast."),
     (
         "casting spec",

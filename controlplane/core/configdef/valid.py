@@ -214,7 +214,9 @@ def _anything() -> _Check:
 
 
 def _renames() -> _Check:
-    def check(_name: str, mappings: list[str]) -> None:
+    def check(_name: str, mappings: list[str] | None) -> None:
+        if mappings is None:  # Kafka fails with a NullPointerException
+            raise Invalid.value("renames", mappings, "Invalid rename mapping: null")
         for mapping in mappings:
             if len(_parts(mapping)) != 2:
                 raise Invalid.value("renames", mappings, f"Invalid rename mapping: {mapping}")

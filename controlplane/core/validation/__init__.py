@@ -98,7 +98,7 @@ def _look(config: Properties, context: Context) -> _Looked | Failure:
     if isinstance(plugin, Failure):
         return plugin
     try:
-        return _validated(subject, plugin)
+        return _validated(subject.in_texts(), plugin)
     except Failed as failed:
         return failed.failure
     except Invalid as invalid:

@@ -9,6 +9,7 @@ from controlplane.core.configdef.keys import ConfigKey
 from controlplane.core.configdef.values import JavaClass
 from controlplane.core.context import Context, Worker
 from controlplane.core.java import hash_map_order, table_size, trim
+from controlplane.core.java_values import value_text
 from controlplane.core.plugins import ClassPath
 from controlplane.core.profiles import Profile
 from controlplane.core.records import Properties
@@ -29,6 +30,14 @@ class Subject(NamedTuple):
         copied = {name: config[name] for name in hash_map_order(config, capacity)}
         path = context.plugins.at(context.profile)
         return cls(copied, context.profile, context.worker, path)
+
+    def in_texts(self) -> "Subject":
+        """The same, whatever a foreign hand put into the config made text; null is left alone."""
+        texts = {
+            name: value if value is None or isinstance(value, str) else value_text(value)
+            for name, value in self.config.items()
+        }
+        return self.with_config(texts)
 
     def with_config(self, config: Properties) -> "Subject":
         """The same worker, another config."""

@@ -1,0 +1,61 @@
+"""Whatever a config holds, also what a foreign hand put into the log: there is an answer."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.context import Context
+from controlplane.core.plan import Reason, Rejected
+from controlplane.core.validation import Failure, refusal, validate
+from tests.validation.answers import context_of
+from tests.validation.cases import SINK, SOURCE, Config, cases
+
+CONTEXTS = tuple(map(context_of, ("0.9.0", "2.8.2", "3.9.1", "4.3.0")))
+CONFIGS = tuple(cases())
+KEYS = tuple(sorted({key for config in CONFIGS for key in config}))
+
+values = st.one_of(
+    st.sampled_from((None, True, 5, 1.5, "", ",", "((", "\x00", "\ud800", [], ["a"], {"a": None})),
+    st.text(max_size=5),
+)
+
+
+@given(
+    config=st.sampled_from(CONFIGS),
+    more=st.dictionaries(st.sampled_from(KEYS), values, max_size=3),
+    context=st.sampled_from(CONTEXTS),
+)
+def test_everything_is_answered(config: Config, more: dict[str, Any], context: Context) -> None:
+    """And what is refused is what has errors."""
+    asked = config | more
+    found = validate(asked, context)
+    refused = refusal(asked, context)
+    is_wrong = isinstance(found, Failure) or found.error_count > 0
+    assert (refused is not None) == is_wrong
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "value", "told"),
+    [
+        (SOURCE, "tasks.max", 2, None),
+        (SOURCE, "tasks.max", 0, "Invalid value 0 for configuration tasks.max"),
+        (SOURCE, "tasks.max", 1.5, "Invalid value 1.5 for configuration tasks.max"),
+        (SOURCE, "errors.log.enable", True, None),
+        (SOURCE, "errors.tolerance", ["all"], "Invalid value [all] for configuration errors."),
+        (SINK, "topics", {"a": 1}, None),
+    ],
+)
+def test_what_is_no_text_is_read_as_text(
+    config: Mapping[str, Any], key: str, value: object, told: str | None
+) -> None:
+    """As Java would write it."""
+    refused = refusal({**config, key: value}, context_of("3.9.1"))
+    if told is None:
+        assert refused is None
+    else:
+        assert isinstance(refused, Rejected)
+        assert refused.reason is Reason.INVALID
+        assert told in (refused.text or "")
