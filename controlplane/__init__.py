@@ -13,7 +13,7 @@ record flows through this package like this:
     plane       all of it, to be embedded in any asyncio program
     rest/       Connect's endpoints over HTTP, answered from a state
     scenario/   transcripts and stories that are documentation and test at once
-    cli/        `controlplane import | inspect | verify | serve | scenario`
+    cli/        `controlplane import | backup | inspect | plan | verify | serve | config | scenario`
 
 A tour of what is read::
 

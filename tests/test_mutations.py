@@ -1,6 +1,7 @@
 """Would the suite notice? The fold is broken on purpose, one way at a time, in a copy.
 
-Twelve ways, each a plausible slip; the tests of `tests/core` must fail on every one of them:
+Twelve ways, each a plausible slip; the sharp edges and the matrix of releases (`EDGES`, below) must
+fail on every one of them:
 
  1. `state.v2` is forgotten                          7. a removal keeps the tasks
  2. an unknown `state.v2` falls back to `state`      8. stale UNASSIGNED is believed
@@ -20,6 +21,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = Path("controlplane/core")
+EDGES = ("tests/core/test_edges.py", "tests/core/test_matrix.py")
 
 
 class Mutation(NamedTuple):
@@ -116,10 +118,10 @@ def copy_of_the_project(target: Path) -> None:
 
 
 def run_tests(target: Path) -> subprocess.CompletedProcess[str]:
-    """The core's tests, up to the first failure."""
+    """The edges and the matrix, up to the first failure."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     return subprocess.run(
-        [*command, "tests/core/test_edges.py", "tests/core/test_matrix.py"],
+        [*command, *EDGES],
         cwd=target,
         capture_output=True,
         text=True,

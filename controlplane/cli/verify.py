@@ -230,7 +230,8 @@ def _print(verdict: Verdict, evidence: Evidence, output: str) -> None:
 def _summary(verdict: Verdict) -> str:
     same = verdict.compared - len(verdict.differences)
     beyond = f"; {verdict.beyond} are offsets of sinks, which no log of Connect has"
-    differ = f", {len(verdict.differences)} differ" if verdict.differences else ""
+    different = len(verdict.differences)
+    differ = f", {different} {'differs' if different == 1 else 'differ'}" if different else ""
     return (
         f"{same} of {verdict.compared} answers are given exactly{differ}"
         f"{beyond if verdict.beyond else ''}"

@@ -5,7 +5,7 @@ answered at known positions of its topics. `verify` folds the log up to each suc
 of that release, asks the fold the same questions and compares the answers as JSON.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -175,10 +175,3 @@ def _topic_of(endpoint: str, topics: Topics) -> str:
     if endpoint in ("status", "topics"):
         return topics.status
     return topics.offsets if endpoint == "offsets" else topics.config
-
-
-def answered(steps: Sequence[Step]) -> Iterator[tuple[Step, str, Given]]:
-    """Every recorded answer with its step and path."""
-    for step in steps:
-        for path, given in step.answers.items():
-            yield step, path, given

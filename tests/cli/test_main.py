@@ -7,6 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+import controlplane
 from controlplane.__main__ import COMMANDS, Commands
 from tests.cli.calling import ROOT, Said, call, refusal, shell
 
@@ -20,6 +21,11 @@ def test_help_lists_every_command() -> None:
     assert said.code == 0
     assert -1 not in places
     assert places == sorted(places)
+
+
+def test_the_tour_names_every_command() -> None:
+    """The package's own docstring, which people read first, has the same list."""
+    assert f"`controlplane {' | '.join(COMMANDS)}`" in (controlplane.__doc__ or "")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -204,7 +204,7 @@ def test_a_deep_answer_is_a_difference_or_refused(tmp_path: Path, path: str, dep
     )
     said = call("verify", log, story, "--plugins", PLUGINS)
     if said.code == 1:
-        assert said.out.endswith("0 of 1 answers are given exactly, 1 differ\n")
+        assert said.out.endswith("0 of 1 answers are given exactly, 1 differs\n")
         assert call("verify", log, story, "--plugins", PLUGINS, "-o", "json").code == 1
     else:
         assert depth > DEPTHS[0]

@@ -374,6 +374,14 @@ async def test_no_broker_there(stranger: str) -> None:
             await KafkaReader.open(address, limits=QUICK)
 
 
+@pytest.mark.parametrize("stranger", ["goodbye", "nonsense"])
+async def test_what_to_do_about_a_stranger(stranger: str) -> None:
+    """Nobody can know what listens there: the sentence names what to look at."""
+    async with listening(STRANGERS[stranger]) as address:
+        with pytest.raises(LogError, match=r"check the address and security\.protocol"):
+            await KafkaReader.open(address, limits=QUICK)
+
+
 PATIENT = Limits(retry_backoff_ms=1, retry_backoff_max_ms=2, refusal_patience_ms=0)
 
 

@@ -94,14 +94,15 @@ def _no_tls(broker: str, failure: BaseException) -> LogError:
 
 def _closed(broker: str, _: BaseException) -> LogError:
     return LogUnavailable(
-        f"broker {broker} closed the connection: it is stopping, is no Kafka broker, or wants "
-        "another security.protocol"
+        f"broker {broker} closed the connection: check the address and security.protocol, "
+        "or try again if it is stopping"
     )
 
 
 def _nonsense(broker: str, _: BaseException) -> LogError:
     return LogUnavailable(
-        f"what answers at {broker} is no Kafka broker, or wants another security.protocol"
+        f"what answers at {broker} does not speak as a Kafka broker: "
+        "check the address and security.protocol"
     )
 
 
