@@ -28,7 +28,7 @@ from controlplane.core.profiles import KIP, Profile
 from controlplane.follower import Follower, Limits
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.names import is_cluster
-from controlplane.logs.opening import open_log
+from controlplane.logs.opening import Opened, open_log
 from controlplane.observe import Logger, logger
 from controlplane.rest.app import App
 from controlplane.rest.server import PortTaken, listen, serving, url_of
@@ -119,17 +119,17 @@ async def _serve(service: Service, bound: socket.socket) -> None:
     """Serve until a signal cancels this."""
     _end_on_signals()
     tell = logger(quiet=service.quiet)
-    async with _following(service, tell) as (log, follower):
+    async with _following(service, tell) as (found, follower):
         app = App(
             follower,
             dialect=service.dialect,
             plugins=service.plugins,
-            cluster_id=getattr(log, "cluster_id", None),  # only a cluster has one
+            cluster_id=found.cluster_id,
             tracks_topics=service.reading.settings.topic_tracking_enable,
             logger=tell,
         )
         async with serving(app, bound) as server:
-            await _announce(service, log, follower, url_of(bound))
+            await _announce(service, found.log, follower, url_of(bound))
             await server
 
 
@@ -142,7 +142,7 @@ def _end_on_signals() -> None:
 
 
 @asynccontextmanager
-async def _following(service: Service, tell: Logger) -> AsyncIterator[tuple[ReadableLog, Follower]]:
+async def _following(service: Service, tell: Logger) -> AsyncIterator[tuple[Opened, Follower]]:
     reading, exactly_once = service.reading, service.exactly_once
     found = await open_log(service.where, reading.opening(exactly_once=exactly_once))
     try:
@@ -157,7 +157,7 @@ async def _following(service: Service, tell: Logger) -> AsyncIterator[tuple[Read
             notices=tell,
         )
         async with follower:
-            yield found.log, follower
+            yield found, follower
     finally:
         await found.log.close()
 

@@ -36,6 +36,8 @@ class Source(msgspec.Struct, frozen=True):
     exactly_once: bool
     stop: Ends
     problems: tuple[str, ...] = ()
+    cluster_id: str | None = None
+    """What the cluster calls itself; None: it is no cluster."""
 
     async def fold(self, profile: Profile, *, trace: bool = False) -> Fold:
         """The log as a worker of this release knows it."""
@@ -115,7 +117,7 @@ async def opened(
         cut = await _cut(log, as_of, topics)
         stop = dict(sorted(cut.ends.items()))
         problems = (*cut.notices, *found.problems)
-        yield Source(where, log, topics, exactly_once, stop, problems)
+        yield Source(where, log, topics, exactly_once, stop, problems, found.cluster_id)
         _tell(where, problems)  # beside an answer; where there is none, the refusal says it all
     finally:
         await log.close()

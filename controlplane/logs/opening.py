@@ -52,6 +52,8 @@ class Opened(NamedTuple):
     form: str
     """`kafka`, `sqlite`, or the format of a dump."""
     problems: tuple[str, ...] = ()
+    cluster_id: str | None = None
+    """What the cluster calls itself; None: it is no cluster."""
 
 
 async def open_log(where: str, how: Opening | None = None) -> Opened:
@@ -76,7 +78,8 @@ async def open_log(where: str, how: Opening | None = None) -> Opened:
 async def _open(where: str, how: Opening) -> Opened:
     if is_cluster(where):
         check_form(where, "kafka", how.form)
-        return Opened(await _open_kafka(brokers_of(where), how), "kafka")
+        reader = await _open_kafka(brokers_of(where), how)
+        return Opened(reader, "kafka", cluster_id=reader.cluster_id)
     if is_embedded(where):
         check_form(where, "sqlite", how.form)
         return Opened(await _open_sqlite(where, how), "sqlite")
@@ -167,7 +170,7 @@ async def _open_sqlite(where: str, how: Opening) -> ReadableLog:
     return await SqliteLog.open(path, create=False, read_only=True, settings=limits)
 
 
-async def _open_kafka(bootstrap: str, how: Opening) -> ReadableLog:
+async def _open_kafka(bootstrap: str, how: Opening) -> "KafkaReader":
     # Here, not above: aiokafka takes longer to import than a small log to fold.
     from controlplane.logs.kafka.limits import Limits  # noqa: PLC0415
     from controlplane.logs.kafka.reader import KafkaReader  # noqa: PLC0415

@@ -9,7 +9,7 @@ import pytest
 from controlplane.core.entry import Entry
 from controlplane.logs.dumps import read_dump
 from tests.cli.calling import Said, refusal, shell
-from tests.kafka.real import USERS, Broker
+from tests.kafka.real import CLUSTER_ID, USERS, Broker
 from tests.kafka.writing import writer
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
@@ -48,7 +48,10 @@ def entries(histories: Path) -> list[Entry]:
 async def test_a_cluster_is_inspected_and_imported(
     broker: Broker, new_topic: NewTopic, entries: list[Entry], histories: Path, tmp_path: Path
 ) -> None:
-    """The cluster, its copy and the file that it was made from give the same answers."""
+    """The cluster, its copy and the file that it was made from give the same answers.
+
+    Only the cluster has an id, which `GET /` gives.
+    """
     topics = await copied(broker, new_topic, entries)
     where, copy = f"kafka://{broker.bootstrap}", tmp_path / "copy.db"
     imported = await run("import", where, copy, *topics, "-o", "json")
@@ -63,7 +66,10 @@ async def test_a_cluster_is_inspected_and_imported(
         for log, options in ((where, topics), (copy, topics), (file, []))
     ]
     assert [said.code for said in told] == [0, 0, 0]
-    assert told[0].json == told[1].json == told[2].json
+    answers = [said.json for said in told]
+    roots = [one.pop("/")["answer"] for one in answers]
+    assert [root["kafka_cluster_id"] for root in roots] == [CLUSTER_ID, None, None]
+    assert answers[0] == answers[1] == answers[2]
 
 
 async def test_a_cluster_is_verified(

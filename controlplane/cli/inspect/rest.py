@@ -14,7 +14,7 @@ async def show(source: Source, profile: Profile, plugins: Plugins, output: str) 
     For machines exactly what a worker answers, which hides nothing; for people without secrets.
     """
     state = await source.state(profile)
-    reading = Reading(state, plugins)
+    reading = Reading(state, plugins, source.cluster_id)
     shown = {}
     for path in ("/", *paths(state)):
         found = answer(reading, path)
