@@ -42,6 +42,8 @@ class Taken(msgspec.Struct, frozen=True):
     """Lines that were left out."""
     problems: tuple[str, ...] = ()
     """Every line that was left out or is doubtful."""
+    lossy: bool = False
+    """Something of it is missing, or may be: not all of the problems are mere assumptions."""
     remarks: tuple[str, ...] = ()
     """How many lines are no records, but a tool's remarks about itself."""
     partitions: Mapping[str, int] = {}
@@ -70,9 +72,9 @@ class Result(msgspec.Struct, frozen=True):
         return sum(len(one.entries) for one in self.taken)
 
     @property
-    def problems(self) -> int:
-        """How many lines need a look."""
-        return sum(len(one.problems) for one in self.taken)
+    def lossy(self) -> bool:
+        """Whether something is missing, or may be."""
+        return any(one.lossy for one in self.taken)
 
 
 @click.command("import")
@@ -88,8 +90,9 @@ def import_logs(
 
     LOG is made if it is not there. Offsets, gaps, times and aborted records are kept as they are;
     what is there already is not added again. Exit code 2: nothing was changed, for instance
-    because a line cannot be read. Exit code 1: with --partial lines were left out, or some lines
-    are doubtful; each is named.
+    because a line cannot be read. Exit code 1: something is missing, or may be: lines that
+    --partial left out, records that a file promises and does not have, bytes that a tool has
+    replaced. Each such line is named, and so is what had to be assumed, which alone is no loss: 0.
     """
     target = _target(log, reading.configuration.settings(SqliteSettings, SQLITE))
     taken = tuple(_take(name, reading, partial=partial) for name in files)
@@ -99,7 +102,7 @@ def import_logs(
     added = asyncio.run(_add(target, entries, partitions(taken)))
     result = Result(log, taken, added)
     _print(result, output)
-    if result.problems:
+    if result.lossy:
         raise SystemExit(FOUND)
 
 
@@ -148,8 +151,15 @@ def _take(name: str, reading: Reading, *, partial: bool) -> Taken:
         dump = open_dump(path_of(name), reading.opening())
     if not partial:
         check_whole(name, dump)
-    problems = tuple(map(shown, dump.problems))
-    return Taken(name, dump.format, dump.entries, len(unread(dump)), problems, remarks(dump))
+    return Taken(
+        name,
+        dump.format,
+        dump.entries,
+        unread=len(unread(dump)),
+        problems=tuple(map(shown, dump.problems)),
+        lossy=not all(problem.assumed for problem in dump.problems),
+        remarks=remarks(dump),
+    )
 
 
 async def _snapshot(name: str, reading: Reading) -> Whole:
@@ -242,6 +252,10 @@ def _print_problems(taken: Taken) -> None:
 
 
 def _summary(result: Result) -> str:
+    if not result.records:
+        (first, *more) = result.taken
+        empty = f"{len(result.taken)} files hold" if more else f"{first.name} holds"
+        return f"nothing added to {result.log}: {empty} no records"
     if not result.added:
         return f"nothing added: all {count(result.records, 'record')} were in {result.log} already"
     there = result.records - result.added

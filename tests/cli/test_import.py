@@ -75,6 +75,28 @@ def test_importing_twice_adds_nothing_and_says_so(histories: Path, tmp_path: Pat
     assert call("import", file, log, "-o", "json").json["added"] == 0
 
 
+def test_nothing_to_import_is_said(tmp_path: Path) -> None:
+    """An empty log has nothing that could be there already; its topics come along."""
+    empty, log = tmp_path / "empty.db", tmp_path / "log.db"
+    asyncio.run(made(empty, {"connect-configs": 1}))
+    said = call("import", empty, log)
+    assert (said.code, said.out.splitlines()[-1]) == (
+        0,
+        f"nothing added to {log}: {empty} holds no records",
+    )
+    both = call("import", empty, log, tmp_path / "new.db")
+    assert both.out.endswith(": 2 files hold no records\n")
+    assert contents(log) == []
+
+
+async def made(path: Path, topics: dict[str, int]) -> None:
+    """An embedded log with topics that hold nothing."""
+    log = await SqliteLog.open(path)
+    for topic, partitions in topics.items():
+        await log.create_topic(topic, partitions)
+    await log.close()
+
+
 def test_several_files_at_once_or_one_after_the_other(histories: Path, tmp_path: Path) -> None:
     """What was there before compaction, and after it, make one log either way."""
     files = [histories / f"compacted-3.9{part}.log.jsonl" for part in (".before", "")]
@@ -193,6 +215,29 @@ def test_formats_are_detected(tmp_path: Path, form: str, text: str, options: lis
     assert (entry.offset, entry.timestamp, entry.key) == (5, 1700000000000, b"connector-c")
     seen = call("inspect", tmp_path / "dump", *options, "-o", "json").json
     assert [row["name"] for row in seen["connectors"]] == ["c"]
+
+
+def test_what_a_form_never_tells_is_assumed_and_told(tmp_path: Path) -> None:
+    """Keys and times alone are read whole, exit code 0; where the records lay is assumed."""
+    dump, log = tmp_path / "dump", tmp_path / "log.db"
+    dump.write_text("CreateTime:5\tconnector-c\t{}\n", "utf-8")
+    said = call("import", dump, log, "--topic", "connect-configs", columns=200)
+    assert said.code == 0
+    assert (
+        f"{dump}: line 1 has no offset: offsets were counted from 0 in each partition" in said.out
+    )
+    assert f"{dump}: line 1 has no partition: all was taken as of partition 0" in said.out
+    (entry,) = contents(log)
+    assert (entry.position, entry.key) == (("connect-configs", 0, 0), b"connector-c")
+
+
+def test_bytes_that_a_tool_replaced_are_a_loss(tmp_path: Path) -> None:
+    """U+FFFD stands where bytes were no UTF-8: taken, told, and exit code 1."""
+    dump = tmp_path / "dump"
+    dump.write_text("CreateTime:5\tconnector-\ufffd\t{}\n", "utf-8")
+    said = call("import", dump, tmp_path / "log.db", "--topic", "connect-configs", columns=200)
+    assert said.code == 1
+    assert f"{dump}: line 1 holds U+FFFD" in said.out
 
 
 DEPRECATED = (

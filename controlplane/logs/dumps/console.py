@@ -100,4 +100,4 @@ class ConsoleReader:
         ):
             if self._first_line and column not in self._layout.names:
                 reason = f"has no {column}: {understood} (print.{column}=true tells it)"
-                yield Problem(self._first_line, reason, taken=True)
+                yield Problem(self._first_line, reason, taken=True, assumed=True)

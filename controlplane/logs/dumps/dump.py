@@ -19,6 +19,9 @@ class Problem(NamedTuple):
     reason: str
     taken: bool = False
     """Whether there is an entry from this line all the same."""
+    assumed: bool = False
+    """Whether nothing is lost by it: the file leaves something open that its form never tells, and
+    the reason says what was assumed."""
 
 
 class Dump(msgspec.Struct, frozen=True):
