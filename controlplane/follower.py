@@ -29,7 +29,7 @@ from controlplane.core.profiles import Profile, check_support
 from controlplane.core.state import ClusterState, Topics
 from controlplane.loading import load
 from controlplane.logs.changes import Changes
-from controlplane.logs.log import LogError, ReadableLog
+from controlplane.logs.log import LogError, LogUnavailable, MayBeInterrupted, ReadableLog
 from controlplane.recent import Recent
 
 Ends = Mapping[str, Sequence[int]]
@@ -49,6 +49,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Batches that may wait to be folded before the log is asked for no more."""
     topics_poll_ms: int = 1_000
     """How often to look for topics that connectors have got since."""
+    interruption_poll_ms: int = 500
+    """How often to look whether the tail of a log that is far away waits for it to come back."""
     retry_first_ms: int = 200
     """Time to the first new try after the log failed; it doubles from try to try."""
     retry_last_ms: int = 5_000
@@ -248,8 +250,12 @@ class Follower:
                 pause_ms = min(2 * pause_ms, self._limits.retry_last_ms)
 
     def _failed(self, failure: LogError) -> None:
-        """Remember a failure, and tell of it once."""
-        if self._notices is not None and str(failure) != str(self.failure):
+        """Remember a failure, and tell of it once.
+
+        An outage speaks with many voices (nobody listens, there is no leader): the first is told.
+        """
+        known = self.failure is not None and isinstance(failure, LogUnavailable)
+        if self._notices is not None and not known and str(failure) != str(self.failure):
             self._notices.warning("log_not_followed", reason=str(failure))
         self.failure = failure
 
@@ -268,11 +274,26 @@ class Follower:
         self._recovered()
         topics = sorted(self._ends)
         pending: asyncio.Queue[Batch] = asyncio.Queue(self._limits.batches_pending)
-        await _first_of(
+        works = [
             self._collect(topics, pending),
             self._fold(pending),
             self._until_other_topics(topics),
-        )
+        ]
+        if isinstance(self._log, MayBeInterrupted):
+            works.append(self._notice_interruptions(self._log))
+        await _first_of(*works)
+
+    async def _notice_interruptions(self, log: MayBeInterrupted) -> None:
+        """Tell when the tail waits for its log, and when it goes on: from itself it says nothing.
+
+        Apart from all that asks the log, for an answer may be long in coming just then.
+        """
+        while True:
+            await asyncio.sleep(self._limits.interruption_poll_ms / 1_000)
+            if (failure := log.interruption) is None:
+                self._recovered()
+            else:
+                self._failed(failure)
 
     async def _start_over_if_cut(self, ends: Ends) -> None:
         """Forget everything where the log has lost records at its end: it is another log now."""

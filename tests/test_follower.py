@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +11,29 @@ import pytest
 
 from controlplane.asof import MOMENT_LENGTH, Past
 from controlplane.core import views
-from controlplane.core.entry import Batch, Entry, Position
+from controlplane.core.entry import Entry, Position
 from controlplane.core.evolve import fold
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.order import before, entries_of, in_order
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.follower import Follower, Limits
-from controlplane.logs.log import Ends, LogNotUsable, LogUnavailable, ReadableLog, Record
+from controlplane.logs.log import (
+    LogNotUsable,
+    LogUnavailable,
+    ReadableLog,
+    Record,
+)
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.opening import open_log
 from controlplane.logs.sqlite import SqliteLog
+from tests.outages import Cable, FarAway, Told, until
 
 HISTORIES = Path(__file__).parent / "histories"
 KIP, OLD, NEW = (Profile.of(name) for name in ("kip", "3.4", "3.9"))
-QUICK = Limits(topics_poll_ms=5, retry_first_ms=5, retry_last_ms=10, gather_ms=5)
+QUICK = Limits(
+    topics_poll_ms=5, interruption_poll_ms=5, retry_first_ms=5, retry_last_ms=10, gather_ms=5
+)
 PARTITIONS = {"connect-configs": 1, "connect-offsets": 5, "connect-status": 5}
 
 
@@ -169,6 +177,7 @@ _WRITER = """
 import asyncio, sys
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
+from tests.outages import Cable, FarAway, Told, until
 
 async def write():
     log = await SqliteLog.open(sys.argv[1])
@@ -206,62 +215,6 @@ async def test_needs_the_config_topic() -> None:
             pass
 
 
-class Cable:
-    """A log at the end of a cable that can be cut, and plugged into another log."""
-
-    def __init__(self, log: ReadableLog) -> None:
-        self.log = log
-        self.cut = asyncio.Event()
-
-    def _check(self) -> None:
-        if self.cut.is_set():
-            raise LogUnavailable("the cable is cut: mend it")
-
-    async def topics(self) -> Mapping[str, int]:
-        self._check()
-        return await self.log.topics()
-
-    async def starts(self, topics: Iterable[str]) -> Ends:
-        self._check()
-        return await self.log.starts(topics)
-
-    async def ends(self, topics: Iterable[str]) -> Ends:
-        self._check()
-        return await self.log.ends(topics)
-
-    async def read(
-        self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
-    ) -> AsyncIterator[Batch]:
-        self._check()
-        async for batch in self.log.read(topics, start, stop):
-            yield batch
-
-    async def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
-        self._check()
-        async for batch in self.log.tail(topics, start):
-            self._check()
-            yield batch
-
-    async def close(self) -> None:
-        await self.log.close()
-
-
-class Told:
-    """Keeps what a follower tells of its log."""
-
-    def __init__(self) -> None:
-        self.events: list[str] = []
-        self.failed, self.back = asyncio.Event(), asyncio.Event()
-
-    def info(self, event: str, **facts: Any) -> None:
-        self.events.append(" ".join([event, *facts]))
-        self.back.set()
-
-    def warning(self, event: str, **facts: Any) -> None:
-        self.events.append(f"{event}: {facts['reason']}")
-        self.failed.set()
-
-
 async def test_survives_a_log_that_fails(log: MemoryLog) -> None:
     """While the log is away the last state is answered; then following goes on where it was."""
     cable, told = Cable(log), Told()
@@ -281,6 +234,31 @@ async def test_survives_a_log_that_fails(log: MemoryLog) -> None:
         assert views.connectors(await follower.state(KIP)) == ["first", "second"]
         assert follower.failure is None
     assert told.events == ["log_not_followed: the cable is cut: mend it", "log_followed_again"]
+
+
+async def test_tells_of_an_interruption_that_the_tail_waits_out(log: MemoryLog) -> None:
+    """A tail that waits raises nothing: the log itself is asked, and one outage is told once."""
+    far, told = FarAway(log), Told()
+    async with Follower(far, limits=QUICK, notices=told) as follower:
+        assert follower.failure is None
+        far.interruption = LogUnavailable("the leader is gone")
+        await told.failed.wait()
+        assert str(follower.failure) == "the leader is gone"
+        far.interruption = LogUnavailable("nobody listens")
+        await until(lambda: str(follower.failure) == "nobody listens")
+        told.failed.clear()
+        far.interruption = LogNotUsable("the leader refuses us")
+        await told.failed.wait()
+        far.interruption = None
+        await told.back.wait()
+        assert follower.failure is None
+        await log.append([connector("late", name="late")])
+        await follower.wait_for(await log.ends(["connect-configs"]))
+    assert told.events == [
+        "log_not_followed: the leader is gone",
+        "log_not_followed: the leader refuses us",
+        "log_followed_again",
+    ]
 
 
 async def test_starts_over_where_the_log_is_another(log: MemoryLog) -> None:

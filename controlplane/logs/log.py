@@ -96,6 +96,16 @@ class ReadableLog(Protocol):
 
 
 @runtime_checkable
+class MayBeInterrupted(Protocol):
+    """A log that is far away: its tails wait out an outage, and meanwhile bring nothing."""
+
+    @property
+    def interruption(self) -> LogError | None:
+        """Why something is not read just now, while it is tried again; None if all is well."""
+        ...
+
+
+@runtime_checkable
 class Log(ReadableLog, Protocol):
     """A log of our own, which we may also write to."""
 

@@ -9,7 +9,8 @@ of another ASGI application.
 Each endpoint takes two questions of ours, which Connect's clients cannot be asking: `as_of=` (a
 moment: `config@57`, a time, a vector of end offsets) and `profile=` (a release). Where a release is
 too new to be known, it is answered as the newest that is, and where a vector leaves something open,
-it is taken as it is meant; the header `NOTICE` says so.
+it is taken as it is meant; the header `NOTICE` says so. It also says when the log is not followed
+just now, so that an answer may be old.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +45,8 @@ RETRY_AFTER_S = 1
 """When to ask again while the log cannot be read: it is tried again as often (`Follower`)."""
 
 NOTICE = "x-controlplane-notice"
-"""A header of ours: how the question was understood, in a sentence or a few, split by `; `."""
+"""A header of ours: how the question was understood and whether the log is followed, in a sentence
+or a few, split by `; `."""
 
 NOTICES_SHOWN = 5
 """Notices that are told; the rest is counted: a header has room for some lines."""
@@ -99,7 +101,7 @@ class App:
     async def answer(self, request: Request) -> Answer:
         """The answer to a request. Never raises: a defect of ours is answered as Connect does."""
         given = await self._answer_or_error(request)
-        return _noticed(given, _on_release(request.profile))
+        return _noticed(given, (*_on_release(request.profile), *self._on_log()))
 
     async def _answer_or_error(self, request: Request) -> Answer:
         try:
@@ -131,6 +133,13 @@ class App:
             return Then(await self._follower.state(profile))
         return await self._follower.state_at(request.as_of, profile)
 
+    def _on_log(self) -> tuple[str, ...]:
+        """What is to be said about the log: that it is not followed just now."""
+        failure = self._follower.failure
+        if failure is None:
+            return ()
+        return (f"the log is not followed just now, this is what was known before: {failure}",)
+
 
 def _on_release(release: str | None) -> tuple[str, ...]:
     """What is to be said about a release that is asked for: that it is too new to be known."""
@@ -142,15 +151,16 @@ def _on_release(release: str | None) -> tuple[str, ...]:
 
 
 def _noticed(given: Answer, notices: Sequence[str]) -> Answer:
-    """An answer that tells how its question was understood."""
+    """An answer that tells what is to be noticed about it."""
     if not notices:
         return given
     more = len(notices) - NOTICES_SHOWN
     told = [*notices[:NOTICES_SHOWN], *([f"and {more} more such notices"] if more > 0 else [])]
     known = [given.headers[NOTICE]] if NOTICE in given.headers else []
-    # Somebody may have put line breaks around the release: a header has none.
-    line = " ".join("; ".join([*known, *told]).split())
-    return given._replace(headers={**given.headers, NOTICE: line})
+    # Somebody may have put line breaks around the release, or a strange letter into the name of a
+    # host: a header has none.
+    line = " ".join("; ".join(told).split()).encode("unicode_escape").decode()
+    return given._replace(headers={**given.headers, NOTICE: "; ".join([*known, line])})
 
 
 def _response(given: Answer, method: str) -> Response:

@@ -44,6 +44,9 @@ BROKER: Settings = {
 }
 """One node that is quick to start, small, and compacts soon."""
 
+SECOND: dict[str, object] = {"process.roles": "broker", "node.id": 2}
+"""What a broker that joins another has of its own."""
+
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -99,13 +102,19 @@ class _Service(ABC):
 
 
 class Broker(_Service):
-    """A cluster of one broker.
+    """A cluster of one broker, or a second broker that joins the cluster of another.
 
     `listeners` are security protocols, each with a port of its own; `PLAINTEXT` is always there.
     """
 
     def __init__(
-        self, release: str, directory: Path, *, listeners: tuple[str, ...] = (), **settings: object
+        self,
+        release: str,
+        directory: Path,
+        *,
+        listeners: tuple[str, ...] = (),
+        joins: "Broker | None" = None,
+        **settings: object,
     ) -> None:
         self.release = release
         self.directory = directory / f"broker-{release}"
@@ -115,7 +124,9 @@ class Broker(_Service):
         self.ports = dict(zip(protocols, ports, strict=True))
         self.certificates = Certificates(self.directory)
         self._config = self.directory / "server.properties"
-        _write(self._config, self._settings(controller), _dotted(settings))
+        self.controller: str = joins.controller if joins else f"127.0.0.1:{controller}"
+        joining = SECOND | {"listeners": self._advertised} if joins else {}
+        _write(self._config, self._settings(), joining, _dotted(settings))
         self._path = classpath(
             f"org.apache.kafka:kafka_2.13:{release}",
             f"org.apache.kafka:kafka-tools:{release}",
@@ -158,13 +169,16 @@ class Broker(_Service):
             if len(self.ports) > 1
         ]
 
-    def _settings(self, controller: int) -> dict[str, object]:
-        advertised = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
+    @property
+    def _advertised(self) -> str:
+        return ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
+
+    def _settings(self) -> dict[str, object]:
         settings = {
             **BROKER,
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"{advertised},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": advertised,
+            "controller.quorum.voters": f"1@{self.controller}",
+            "listeners": f"{self._advertised},CONTROLLER://{self.controller}",
+            "advertised.listeners": self._advertised,
             "listener.security.protocol.map": ",".join(
                 ["CONTROLLER:PLAINTEXT", *(f"{name}:{name}" for name in self.ports)]
             ),

@@ -40,6 +40,19 @@ async def create_topic(broker: Broker, name: str, partitions: int = 1, **configs
         await client.create_topics([NewTopic(name, partitions, 1, topic_configs=settings)])
 
 
+async def create_topic_on(broker: Broker, name: str, node: int) -> None:
+    """Make a compacted topic of one partition that lies on this node of the cluster alone."""
+    topic = NewTopic(
+        name,
+        num_partitions=-1,
+        replication_factor=-1,
+        replica_assignments={0: [node]},
+        topic_configs={"cleanup.policy": "compact"},
+    )
+    async with admin(broker) as client:
+        await client.create_topics([topic])
+
+
 async def delete_topic(broker: Broker, name: str) -> None:
     """Delete a topic."""
     async with admin(broker) as client:

@@ -9,7 +9,11 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from controlplane.core.profiles import Profile
-from controlplane.rest.app import App
+from controlplane.follower import Follower, Limits
+from controlplane.logs.log import LogUnavailable
+from controlplane.logs.memory import MemoryLog
+from controlplane.rest.app import NOTICE, App
+from tests.outages import FarAway, until
 from tests.rest.serving import client_of, following, served, vector
 
 NO_PATH = {"error_code": 404, "message": "HTTP 404 Not Found"}
@@ -364,6 +368,32 @@ async def test_only_http() -> None:
         app = App(follower, dialect=Profile.of("3.9"))
         with pytest.raises(NotImplementedError, match="no websocket here"):
             await app({"type": "websocket"}, None, None)  # type: ignore[arg-type]
+
+
+async def test_answers_that_may_be_old_say_so() -> None:
+    """While the log is not followed every answer tells so and why, as a header can."""
+    log = MemoryLog()
+    await log.create_topic("connect-configs", 1)
+    far = FarAway(log)
+    async with Follower(far, limits=Limits(interruption_poll_ms=5)) as follower:
+        app = App(follower, dialect=Profile.of("3.9"))
+        async with client_of(app) as client:
+            assert NOTICE not in (await client.get("/connectors")).headers
+            far.interruption = LogUnavailable("the leader at gr\u00f6\u00dfe\u20ac\0 is gone\r\n")
+            await until(lambda: follower.failure is not None)
+            for path, status in (("/connectors", 200), ("/connectors/nix", 404), ("/nix", 404)):
+                old = await client.get(path)
+                assert old.status_code == status
+                assert old.headers[NOTICE] == (
+                    "the log is not followed just now, this is what was known before: "
+                    r"the leader at gr\xf6\xdfe\u20ac\x00 is gone"
+                )
+            both = await client.get("/?profile=7.0")
+            assert both.headers[NOTICE].startswith("release 7.0 is not known; read as 4.3.0; the l")
+            far.interruption = None
+            await until(lambda: follower.failure is None)
+            assert NOTICE not in (await client.get("/connectors")).headers
+    await log.close()
 
 
 async def test_log_that_fails() -> None:

@@ -22,7 +22,8 @@ class Fetching:
     `positions` move on with every answer: after an error a new `run` goes on where the last one
     ended; nothing is lost and nothing comes twice. `answers` counts good answers: it is how
     others see progress, for an answer may bring nothing but transaction markers. `trouble` is
-    for whoever runs this: why it does not run just now; a good answer clears it.
+    for whoever runs this: why it does not run just now; it is over when every leader has given a
+    good answer, for those that are well go on answering while another is gone.
     """
 
     def __init__(
@@ -51,9 +52,12 @@ class Fetching:
         try:
             for broker, led in brokers.items():
                 await requests.send(broker, self._request(led))
+            silent = requests.asked
             async for broker, answer in requests.answers():
                 pieces, trouble = self._accept(answer)
                 if trouble is None:
+                    silent.discard(broker)
+                    self.trouble = self.trouble if silent else None
                     await requests.send(broker, self._request(brokers[broker]))
                 for batch in self._decoded(pieces):
                     yield batch
@@ -96,7 +100,7 @@ class Fetching:
         if not (pieces or trouble or answer.throttle_time_ms):
             self._pass_void(partitions)
         if trouble is None:
-            self.answers, self.trouble = self.answers + 1, None
+            self.answers += 1
         return pieces, trouble
 
     def _taken(self, fetched: Fetched) -> list[Piece]:
@@ -146,6 +150,11 @@ class _Requests:
         self._under_way[asyncio.create_task(self._cluster.send(broker, request))] = broker
         # The new task writes its request now and not when the caller has decoded an answer.
         await asyncio.sleep(0)
+
+    @property
+    def asked(self) -> set[int]:
+        """The brokers that have not answered yet."""
+        return {*self._under_way.values()}
 
     async def answers(self) -> AsyncIterator[tuple[int, Any]]:
         """Brokers and their answers as they come, while any is awaited."""

@@ -1,0 +1,77 @@
+"""Logs that are away for a while, and what is told of it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any
+
+from controlplane.core.entry import Batch
+from controlplane.logs.log import Ends, LogError, LogUnavailable, ReadableLog
+
+
+class Cable:
+    """A log at the end of a cable that can be cut, and plugged into another log."""
+
+    def __init__(self, log: ReadableLog) -> None:
+        self.log = log
+        self.cut = asyncio.Event()
+
+    def _check(self) -> None:
+        if self.cut.is_set():
+            raise LogUnavailable("the cable is cut: mend it")
+
+    async def topics(self) -> Mapping[str, int]:
+        self._check()
+        return await self.log.topics()
+
+    async def starts(self, topics: Iterable[str]) -> Ends:
+        self._check()
+        return await self.log.starts(topics)
+
+    async def ends(self, topics: Iterable[str]) -> Ends:
+        self._check()
+        return await self.log.ends(topics)
+
+    async def read(
+        self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
+    ) -> AsyncIterator[Batch]:
+        self._check()
+        async for batch in self.log.read(topics, start, stop):
+            yield batch
+
+    async def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
+        self._check()
+        async for batch in self.log.tail(topics, start):
+            self._check()
+            yield batch
+
+    async def close(self) -> None:
+        await self.log.close()
+
+
+class FarAway(Cable):
+    """A log whose tails wait out an outage by themselves, as those of a cluster do."""
+
+    interruption: LogError | None = None
+
+
+class Told:
+    """Keeps what a follower tells of its log."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.failed, self.back = asyncio.Event(), asyncio.Event()
+
+    def info(self, event: str, **facts: Any) -> None:
+        self.events.append(" ".join([event, *facts]))
+        self.back.set()
+
+    def warning(self, event: str, **facts: Any) -> None:
+        self.events.append(f"{event}: {facts['reason']}")
+        self.failed.set()
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    """Return as soon as something has happened of which nobody tells."""
+    async with asyncio.timeout(60):
+        while not happened():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
