@@ -353,12 +353,13 @@ def check_support(profile: Profile, *, exactly_once: bool) -> None:
     if exactly_once and not profile.exactly_once_support:
         raise UnknownRelease(
             f"{profile.release} has no exactly-once support, which came with KIP-618: "
-            f"name a release from {_supporting()} on, or read without that support"
+            f"name a release from {since('exactly_once_support')} on, or read without that support"
         )
 
 
-def _supporting() -> str:
-    return next(release for release in RELEASES if _profile(release).exactly_once_support)
+def since(field: str) -> str:
+    """The first release that has a behaviour, given by its field of `Profile`."""
+    return next(release for release in RELEASES if getattr(_profile(release), field))
 
 
 NAME_DIGITS = 6

@@ -1,9 +1,13 @@
-"""Topics of a cluster that a log does not have: refused, or what cannot be known without them."""
+"""Topics of a cluster that a log lacks, or has otherwise than a worker needs them.
 
-from collections.abc import Collection, Iterable
+Refused where nothing can be known without them, else a sentence on what that means.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
+from controlplane.core.profiles import since
 from controlplane.core.state import Topics
 from controlplane.logs.log import LogNotUsable
 
@@ -35,6 +39,21 @@ def missing_topics(
         f"this log has no {missing[what]}: {unknown} are unknown"
         for what, unknown in _TOLD_BY.items()
         if what in missing
+    )
+
+
+def split_config(topics: Topics, there: Mapping[str, int]) -> tuple[str, ...]:
+    """What a config topic with several partitions means: one sentence, if it has them.
+
+    Old workers start all the same (`KafkaConfigBackingStore#start`), so a log of theirs is read.
+    """
+    partitions = there.get(topics.config, 1)
+    if partitions == 1:
+        return ()
+    return (
+        f"the config topic {topics.config} has {partitions} partitions and must have one: workers "
+        f"from {since('config_partition_required')} on refuse to start with it, older ones take "
+        "the partitions in any order, here they are taken by time",
     )
 
 

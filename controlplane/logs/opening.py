@@ -11,7 +11,7 @@ from controlplane.core.state import Topics
 from controlplane.logs.dumps import Dump, Problem, read_dump
 from controlplane.logs.log import LogNotUsable, ReadableLog
 from controlplane.logs.memory import MemoryLog
-from controlplane.logs.missing import missing_topics
+from controlplane.logs.missing import missing_topics, split_config
 from controlplane.logs.names import brokers_of, check_file, is_cluster, is_embedded, path_of
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.access import AccessSettings, kafka_security
@@ -69,10 +69,11 @@ async def open_log(where: str, how: Opening | None = None) -> Opened:
     try:
         there = await found.log.topics()
         missing = missing_topics(how.topics, there, named=how.named, naming=how.naming)
+        wrong = (*missing, *split_config(how.topics, there))
     except BaseException:
         await found.log.close()
         raise
-    return found._replace(problems=(*missing, *found.problems))
+    return found._replace(problems=(*wrong, *found.problems))
 
 
 async def _open(where: str, how: Opening) -> Opened:

@@ -73,3 +73,28 @@ def test_a_dump_of_one_topic_can_be_imported(tmp_path: Path) -> None:
     line = json.dumps({**json.loads(CONFIGS), "topic": "connect-offsets"})
     (tmp_path / "offsets.json").write_text(line + "\n", "utf-8")
     assert call("import", tmp_path / "offsets.json", tmp_path / "log.db").code == 0
+
+
+SPLIT = (
+    "the config topic connect-configs has 2 partitions and must have one: workers from 2.5.1 on "
+    "refuse to start with it, older ones take the partitions in any order, here they are taken by "
+    "time"
+)
+
+
+@pytest.mark.parametrize("embed", [False, True])
+def test_a_config_topic_with_two_partitions_is_told(
+    configs: Path, tmp_path: Path, *, embed: bool
+) -> None:
+    """Old workers live with it, so it is read; be it a dump or an embedded log."""
+    second = CONFIGS.replace('"partition":0', '"partition":1').replace("connector-c", "connector-d")
+    configs.write_text(CONFIGS + second, "utf-8")
+    log = tmp_path / "log.db" if embed else configs
+    if embed:
+        assert call("import", configs, log).code == 0
+    said = call("inspect", log)
+    assert said.code == 0
+    assert f"{log}: {SPLIT}" in said.err.splitlines()
+    found = call("inspect", log, "-o", "json").json
+    assert SPLIT in found["problems"]
+    assert [row["name"] for row in found["connectors"]] == ["c", "d"]

@@ -159,6 +159,17 @@ async def test_follows_an_embedded_log(tmp_path: Path) -> None:
     await log.close()
 
 
+async def test_what_is_wrong_with_the_topics_is_told(tmp_path: Path) -> None:
+    """A config topic with two partitions, with which most workers would not start."""
+    log = await SqliteLog.open(tmp_path / "connect.db")
+    await log.create_topic("connect-configs", 2)
+    await log.close()
+    async with running(str(tmp_path / "connect.db")) as service:
+        code, told = await service.end()
+    assert code == 0
+    assert "the config topic connect-configs has 2 partitions" in told
+
+
 async def test_empty_log(tmp_path: Path) -> None:
     """A log without connectors is served, too, and the lines to try work."""
     log = await SqliteLog.open(tmp_path / "connect.db")

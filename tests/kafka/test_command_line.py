@@ -139,6 +139,17 @@ async def test_a_topic_that_is_not_compacted(
     assert f"topic {status} has cleanup.policy=delete" in refusal(said)
 
 
+async def test_a_config_topic_with_two_partitions(
+    broker: Broker, new_topic: NewTopic, entries: list[Entry]
+) -> None:
+    """Workers before 2.5.1 live with it, so it is read, and told."""
+    topics = await copied(broker, new_topic, entries)
+    where, split = f"kafka://{broker.bootstrap}", await new_topic(2)
+    said = await run("inspect", where, *topics, "--config-topic", split, "-o", "json")
+    (problem,) = said.json["problems"]
+    assert problem.startswith(f"the config topic {split} has 2 partitions and must have one")
+
+
 async def test_no_access(
     broker: Broker, new_topic: NewTopic, entries: list[Entry], tmp_path: Path
 ) -> None:
