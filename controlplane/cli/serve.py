@@ -21,7 +21,7 @@ from controlplane.cli.options import (
     read_plugins,
     read_profile,
 )
-from controlplane.cli.printing import note, safe, say
+from controlplane.cli.printing import count, note, safe, say
 from controlplane.core import views
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile
@@ -165,10 +165,15 @@ async def _following(service: Service, tell: Logger) -> AsyncIterator[tuple[Open
 async def _announce(service: Service, log: ReadableLog, follower: Follower, url: str) -> None:
     """Say where what is served, and what to try, as soon as the log has been read."""
     state = await follower.state(service.dialect)
-    count = len(views.connectors(state))
-    connectors = "1 connector" if count == 1 else f"{count} connectors"
+    connectors = count(len(views.connectors(state)), "connector")
     contrast = await find_contrast(log, service.reading.topics, follower.ends)
     say(f"{safe(service.where)}: {connectors}, answered as {state.profile.release} on {url}")
+    if state.unreadable:
+        records = count(len(state.unreadable), "record")
+        note(
+            f"{safe(service.where)}: not taken: {records} of configs and statuses, or more; "
+            "`controlplane inspect` names them all, those of offsets too"
+        )
     say("Ctrl-C ends it. To try:")
     for line in lines(url, state, contrast):
         say(f"  {line}")

@@ -64,9 +64,10 @@ class Source(msgspec.Struct, frozen=True):
         _tell(self.where, cut.notices)
         return msgspec.structs.replace(self, stop=dict(sorted(cut.ends.items())))
 
-    def batches(self) -> AsyncIterator[Batch]:
-        """Every record that is read, as it lies in the log."""
-        return self.log.read(list(self.stop), stop=self.stop)
+    def batches(self, topics: Iterable[str] | None = None) -> AsyncIterator[Batch]:
+        """Every record that is read (of these topics), as it lies in the log."""
+        stop = self.stop if topics is None else {topic: self.stop[topic] for topic in topics}
+        return self.log.read(list(stop), stop=stop)
 
     async def entries(self) -> list[Entry]:
         """The same one by one."""

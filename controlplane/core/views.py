@@ -59,6 +59,23 @@ class OffsetView(NamedTuple):
     """The bytes under which the log has the partition."""
 
 
+class UnreadableOffset(NamedTuple):
+    """A source partition that a worker leaves out of what it shows, and the record that has it."""
+
+    partition: Mapping[str, Any]
+    reason: str
+    topic: str
+    key: bytes | None
+    value: bytes | None
+
+
+class SourceOffsets(NamedTuple):
+    """The source partitions that a worker finds of a connector."""
+
+    shown: list[OffsetView]
+    left_out: list[UnreadableOffset]
+
+
 def connectors(state: ClusterState) -> list[str]:
     """Names of all connectors: those that have a config, half-written ones too."""
     return sorted(state.config.connectors)
@@ -140,7 +157,8 @@ def offset_owners(state: ClusterState) -> list[str]:
     return sorted({one.connector for one in subjects if not isinstance(one, Invalid)})
 
 
-_Values = Mapping[bytes | None, bytes | None]
+_Values = tuple[str, Mapping[bytes | None, bytes | None]]
+"""An offsets topic and what it has, by raw key."""
 
 
 def source_offsets(state: ClusterState, name: str) -> list[OffsetView]:
@@ -150,26 +168,61 @@ def source_offsets(state: ClusterState, name: str) -> list[OffsetView]:
     is None where the worker looks for it under bytes that the log does not have: it re-serialises
     the key that it has parsed.
     """
+    return all_source_offsets(state, name).shown
+
+
+def all_source_offsets(state: ClusterState, name: str) -> SourceOffsets:
+    """The same, with the partitions that are left out."""
     topics = offsets_topics(state, name)
-    values = [state.offsets.get(topic, OffsetState()).values for topic in topics]
-    views = (_offset(state, values, *found) for found in listed(state, topics, name).values())
-    return [view for view in views if view is not None]
+    values = [(topic, state.offsets.get(topic, OffsetState()).values) for topic in topics]
+    found = SourceOffsets([], [])
+    for subject, raw in listed(state, topics, name).values():
+        view = _offset(state, values, subject, raw)
+        if isinstance(view, OffsetView):
+            found.shown.append(view)
+        else:
+            found.left_out.append(view)
+    return found
 
 
 def _offset(
-    state: ClusterState, topics: list[_Values], subject: SourcePartition, raw: bytes
-) -> OffsetView | None:
+    state: ClusterState, values: list[_Values], subject: SourcePartition, raw: bytes
+) -> OffsetView | UnreadableOffset:
     key = raw
     if not state.profile.offsets_by_log_key:
         if not is_flat(subject.partition):
-            return None
+            where, value = _value(values, key)
+            reason = "a field of the partition is not of a primitive type"
+            return UnreadableOffset(subject.partition, reason, where, key, value)
         key = encode_partition(subject.connector, subject.partition)
-    value = topics[0].get(key)
     # Kafka merges "nothing here" over what the worker's topic has, so it never falls back.
-    if value is None and state.profile.own_offsets_fall_back:
-        value = topics[-1].get(key)
+    asked = values if state.profile.own_offsets_fall_back else values[:1]
+    where, value = _value(asked, key)
     offset = decode_offset(value, state.profile)
-    return None if isinstance(offset, Invalid) else OffsetView(subject.partition, offset, key, raw)
+    if isinstance(offset, Invalid):
+        return UnreadableOffset(subject.partition, offset.reason, where, key, value)
+    return OffsetView(subject.partition, offset, key, raw)
+
+
+def _value(topics: list[_Values], key: bytes) -> tuple[str, bytes | None]:
+    """The first topic that has anything under a key, and what that is."""
+    for topic, values in topics:
+        value = values.get(key)
+        if value is not None:
+            return topic, value
+    return topics[0][0], None
+
+
+def unreadable_offsets(state: ClusterState) -> Iterator[UnreadableOffset]:
+    """Every source offset of any connector whose value cannot be decoded."""
+    for topic, part in state.offsets.items():
+        for key, value in part.values.items():
+            offset = decode_offset(value, state.profile)
+            if not isinstance(offset, Invalid):
+                continue
+            subject = decode_partition(key, state.profile)
+            if not isinstance(subject, Invalid):  # else nobody can ask for it
+                yield UnreadableOffset(subject.partition, offset.reason, topic, key, value)
 
 
 # --- what is not as it should be ------------------------------------------------------------

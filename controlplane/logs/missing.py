@@ -50,11 +50,12 @@ def split_config(topics: Topics, there: Mapping[str, int]) -> tuple[str, ...]:
     partitions = there.get(topics.config, 1)
     if partitions == 1:
         return ()
-    return (
+    told = (
         f"the config topic {topics.config} has {partitions} partitions and must have one: workers "
         f"from {since('config_partition_required')} on refuse to start with it, older ones take "
-        "the partitions in any order, here they are taken by time",
+        "the partitions in any order, here they are taken by time"
     )
+    return (told,)
 
 
 def _no_topic(what: str, topic: str, there: list[str], naming: str) -> LogNotUsable:

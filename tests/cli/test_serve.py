@@ -170,6 +170,20 @@ async def test_what_is_wrong_with_the_topics_is_told(tmp_path: Path) -> None:
     assert "the config topic connect-configs has 2 partitions" in told
 
 
+async def test_records_that_are_not_taken_are_counted(tmp_path: Path) -> None:
+    """One line, which says who names them; a log without any has no such line."""
+    log = await SqliteLog.open(tmp_path / "connect.db")
+    for topic in ("connect-configs", "connect-offsets", "connect-status"):
+        await log.create_topic(topic, 1)
+    await log.append([Record("connect-configs", 0, 1, b"connector-a", b"{")])
+    await log.append([Record("connect-status", 0, 1, b"status-connector-a", b"{")])
+    await log.close()
+    async with running(str(tmp_path / "connect.db")) as service:
+        code, told = await service.end()
+    assert (code, told.count("\n")) == (0, 1)
+    assert "not taken: 2 records of configs and statuses, or more; `controlplane inspect`" in told
+
+
 async def test_empty_log(tmp_path: Path) -> None:
     """A log without connectors is served, too, and the lines to try work."""
     log = await SqliteLog.open(tmp_path / "connect.db")

@@ -1,6 +1,6 @@
 """`--connector NAME`: everything that a worker knows about one connector."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -8,15 +8,18 @@ import msgspec
 from controlplane.cli.failing import Refused
 from controlplane.cli.inspect.facts import NONE, facts, names, report
 from controlplane.cli.inspect.overview import heading
+from controlplane.cli.inspect.unreadable import places_of
 from controlplane.cli.printing import count, print_json, say
+from controlplane.cli.records import place
 from controlplane.cli.sources import Source
 from controlplane.cli.tables import table
 from controlplane.core import views
+from controlplane.core.entry import Position
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
-from controlplane.core.redact import redacted, redacted_value
+from controlplane.core.redact import redacted, redacted_text, redacted_value
 from controlplane.core.shown import json_line
-from controlplane.core.state import ClusterState
+from controlplane.core.state import ClusterState, Topics
 
 OFFSETS_SHOWN = 50
 """How many source partitions a table lists; JSON has them all."""
@@ -33,29 +36,33 @@ async def show(
     Raises:
         Refused: nothing is known of it.
     """
-    state = await source.state(profile)
+    fold = await source.fold(profile)
+    state = fold.snapshot()
     known = names(state)
     if name not in known and not _traces(state, name):
         some = ", ".join(known[:NAMED]) + (", …" if len(known) > NAMED else "")
         raise Refused(f"no connector {name!r} is known at this point (known: {some or 'none'})")
-    document = source.about | describe(state, name, plugins or Plugins())
+    offsets = views.all_source_offsets(state, name)
+    left_out = await places_of(offsets.left_out, source, fold)
+    about = describe(state, name, plugins or Plugins())
+    document = source.about | about | _offsets(offsets.shown, left_out)
     if output == "json":
         print_json(document)
     else:
         say(f"{name}, as {heading(profile, source)}", style="bold")
         _print(document)
+        _print_left_out(left_out, source.topics)
 
 
 def _traces(state: ClusterState, name: str) -> bool:
     """Whether there are statuses, topics or offsets under a name that has no config."""
     status = state.status
-    return bool(
-        name in status.tasks or name in status.active_topics or views.source_offsets(state, name)
-    )
+    reported = name in status.tasks or name in status.active_topics
+    return reported or any(views.all_source_offsets(state, name))
 
 
 def describe(state: ClusterState, name: str, plugins: Plugins) -> dict[str, Any]:
-    """All about one connector, as JSON. Secrets are hidden."""
+    """All about one connector but its offsets, as JSON. Secrets are hidden."""
     halves = [half.value for owner, half in views.half_done(state) if owner == name]
     brief = facts(state, name, plugins, halves)
     config = state.config.connectors.get(name)
@@ -68,7 +75,6 @@ def describe(state: ClusterState, name: str, plugins: Plugins) -> dict[str, Any]
         "connector_status": report(state.status.connectors.get(name)),
         "task_list": tasks,
         "active_topics": views.active_topics(state, name),
-        "source_offsets": _offsets(state, name),
         "offsets_topics": views.offsets_topics(state, name),
         "inconsistent": name in state.config.inconsistent,
         "half_done": halves,
@@ -96,9 +102,23 @@ def _tasks(state: ClusterState, name: str) -> tuple[list[dict[str, Any]], str | 
     return tasks, fails
 
 
-def _offsets(state: ClusterState, name: str) -> list[dict[str, Any]]:
-    found = views.source_offsets(state, name)
-    return [redacted_value("", {"partition": one.partition, "offset": one.offset}) for one in found]
+def _offsets(
+    shown: Iterable[views.OffsetView], left_out: Mapping[Position, views.UnreadableOffset]
+) -> dict[str, Any]:
+    """Source offsets as JSON: those that a worker shows, and the records that it cannot read."""
+    return {
+        "source_offsets": [
+            redacted_value("", {"partition": one.partition, "offset": one.offset}) for one in shown
+        ],
+        "unreadable_offsets": [
+            {
+                "partition": redacted_value("", one.partition),
+                "position": position._asdict(),
+                "reason": redacted_text(one.reason),
+            }
+            for position, one in left_out.items()
+        ],
+    }
 
 
 def _print(document: Mapping[str, Any]) -> None:
@@ -142,6 +162,9 @@ def _print_offsets(document: Mapping[str, Any]) -> None:
         say("its offsets lie in its consumer group, not in this log")
         return
     found = document["source_offsets"]
+    if not found and document["unreadable_offsets"]:
+        say("no source offsets that it can read")
+        return
     if not found:
         say("no source offsets (those of a sink lie in its consumer group, not in this log)")
         return
@@ -152,6 +175,19 @@ def _print_offsets(document: Mapping[str, Any]) -> None:
         say(f"… and {count(more, 'source partition')} more; -o json has them all")
     if any(one["offset"] is None for one in found):
         say("null: the worker looks under other key bytes than those in the log (see --hazards)")
+
+
+def _print_left_out(left_out: Mapping[Position, views.UnreadableOffset], topics: Topics) -> None:
+    """The source partitions that a worker does not show, with the record that it cannot read."""
+    if not left_out:
+        return
+    say(f"{count(len(left_out), 'source partition')} left out, as it cannot read:")
+    for position, one in list(left_out.items())[:OFFSETS_SHOWN]:
+        partition = _text(redacted_value("", one.partition))
+        say(f"  {place(position, topics)}  {partition}  {redacted_text(one.reason)}")
+    more = len(left_out) - OFFSETS_SHOWN
+    if more > 0:
+        say(f"  … and {more} more; -o json names them")
 
 
 def _reported(status: Mapping[str, Any] | None) -> str:

@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 
 from controlplane.cli.inspect.facts import Facts, all_facts
-from controlplane.cli.inspect.unreadable import Unreadable, unreadable
+from controlplane.cli.inspect.unreadable import Unreadable, places_of, unreadable
 from controlplane.cli.printing import count, print_json, say
 from controlplane.cli.records import place
 from controlplane.cli.sources import Source
 from controlplane.cli.tables import table
+from controlplane.core import views
 from controlplane.core.evolve import Fold
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile
@@ -25,9 +26,11 @@ _SPARE = ("CLASS", "TYPE", "TASKS")
 async def show(source: Source, profile: Profile, plugins: Plugins | None, output: str) -> None:
     """Print the connectors of a log."""
     state = await source.state(profile)
-    found = await unreadable(
-        source.batches(), Fold(profile, topics=source.topics, exactly_once=source.exactly_once)
-    )
+    fold = Fold(profile, topics=source.topics, exactly_once=source.exactly_once)
+    found = await unreadable(source.batches(), fold)
+    offsets = await places_of(views.unreadable_offsets(state), source, fold)
+    for position, offset in offsets.items():
+        found.add(position, f"{offset.reason}; kept, but never shown")
     rows = all_facts(state, plugins or Plugins())
     if output == "json":
         print_json(_document(source, found, state, rows))

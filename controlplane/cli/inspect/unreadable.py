@@ -1,17 +1,19 @@
 """Records of a log that a worker cannot read, or ignores: where they lie, and why.
 
 A fold that is loaded fast never looks at records that later ones replace. Here every record counts,
-also one that no longer has a say.
+also one that no longer has a say; of source offsets the keys alone, and the values that are left.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 
 import msgspec
 
+from controlplane.cli.sources import Source
 from controlplane.core.entry import Batch, Position
 from controlplane.core.evolve import Fold, Kind, Outcome
 from controlplane.core.redact import redacted_text
 from controlplane.core.state import Topics
+from controlplane.core.views import UnreadableOffset
 
 KEPT = 1_000
 """Records that are named, with the reason; more are only counted."""
@@ -72,3 +74,33 @@ def _by_key(batch: Batch, fold: Fold, keys: dict[bytes | None, Outcome]) -> Outc
         unseen = index in batch.aborted and not fold.sees_aborted(batch.topic)
         if key in bad and not unseen:
             yield Position(batch.topic, batch.partition, offset), keys[key]
+
+
+async def places_of(
+    offsets: Iterable[UnreadableOffset], source: Source, fold: Fold
+) -> dict[Position, UnreadableOffset]:
+    """Where the records of source offsets lie, in the order of their places.
+
+    A state does not know that of offsets. So their topics are read once more, which is seldom
+    needed: what Connect writes can be read.
+    """
+    wanted = {(one.topic, one.key, one.value): one for one in offsets}
+    topics = sorted({one.topic for one in wanted.values()} & source.stop.keys())
+    places: dict[_Record, Position] = {}
+    if topics:
+        async for batch in source.batches(topics):
+            places.update(one for one in _seen(batch, fold) if one[0] in wanted)
+    return {places[record]: wanted[record] for record in sorted(places, key=places.__getitem__)}
+
+
+_Record = tuple[str, bytes | None, bytes | None]
+"""Topic, key, value."""
+
+
+def _seen(batch: Batch, fold: Fold) -> Iterator[tuple[_Record, Position]]:
+    """Each record that the worker sees, and where it lies."""
+    unseen = () if fold.sees_aborted(batch.topic) else batch.aborted
+    columns = zip(batch.offsets, batch.keys, batch.values, strict=True)
+    for index, (offset, key, value) in enumerate(columns):
+        if index not in unseen:
+            yield (batch.topic, key, value), Position(batch.topic, batch.partition, offset)

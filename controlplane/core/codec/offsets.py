@@ -50,7 +50,7 @@ def decode_offset(value: bytes | None, profile: Profile) -> Mapping[str, Any] | 
     if not isinstance(content, dict):
         return Invalid("value is not an object")
     if not is_flat(content):
-        return Invalid("a field is not of a primitive type")
+        return Invalid("a field of the offset is not of a primitive type")
     return content
 
 

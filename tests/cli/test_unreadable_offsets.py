@@ -1,0 +1,98 @@
+"""Source offsets whose value a worker cannot read: it leaves them out, and here they are told."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Entry
+from tests.cli.calling import call, embedded
+
+OFFSETS = "connect-offsets"
+GOOD = b'{"o":1}'
+UNREADABLE = {
+    b"CORRUPT": "undecodable value: no JSON: a value is missing at position 0",
+    b'{"o":[1]}': "a field of the offset is not of a primitive type",
+    b"[]": "value is not an object",
+}
+
+
+def log_of(path: Path, *offsets: Entry) -> Path:
+    """An embedded log with a connector `a`, and these offsets."""
+    config = b'{"properties":{"name":"a"}}'
+    return embedded(path, [Entry("connect-configs", 0, 0, 1, b"connector-a", config), *offsets])
+
+
+def offset(at: int, partition: bytes, value: bytes | None, *, aborted: bool = False) -> Entry:
+    """What connector `b`, which has no config, has written."""
+    return Entry(OFFSETS, 2, at, at, b'["b",{"p":%b}]' % partition, value, aborted=aborted)
+
+
+@pytest.mark.parametrize("value", UNREADABLE)
+@pytest.mark.parametrize("release", ["2.8", "3.5.0", "3.9", "kip"])
+def test_each_is_told_with_its_place_and_reason(tmp_path: Path, release: str, value: bytes) -> None:
+    """In the overview and with its connector, as a table and as JSON; it is no poison."""
+    log = log_of(tmp_path / "log.db", offset(5, b"1", GOOD), offset(7, b"1", value))
+    why, place = UNREADABLE[value], {"topic": OFFSETS, "partition": 2, "offset": 7}
+    look = ("inspect", log, "--profile", release)
+    assert f"  offsets@2:7  {why}; kept, but never shown\n" in call(*look).out
+    assert call(*look, "-o", "json").json["unreadable"] == {
+        "count": 1,
+        "records": [{"position": place, "reason": f"{why}; kept, but never shown"}],
+    }
+    deep = (*look, "--connector", "b")
+    told = call(*deep).out
+    assert "no source offsets that it can read\n1 source partition left out" in told
+    assert f'  offsets@2:7  {{"p": 1}}  {why}\n' in told
+    assert "consumer group" not in told
+    found = call(*deep, "-o", "json").json
+    assert found["source_offsets"] == []
+    assert found["unreadable_offsets"] == [
+        {"partition": {"p": 1}, "position": place, "reason": why},
+    ]
+    assert call(*look, "--hazards", "-o", "json").json["hazards"] == []
+
+
+def test_those_that_can_be_read_are_shown_beside_them(tmp_path: Path) -> None:
+    """One table, and what it lacks."""
+    log = log_of(tmp_path / "log.db", offset(1, b"1", b"CORRUPT"), offset(2, b"2", GOOD))
+    told = call("inspect", log, "--connector", "b").out
+    assert '{"p": 2}          {"o": 1}\n1 source partition left out' in told
+
+
+def test_what_was_mended_since_is_not_told(tmp_path: Path) -> None:
+    """Only the last value of a key has a say, and of it the record that the worker sees."""
+    log = log_of(
+        tmp_path / "log.db",
+        offset(1, b"1", b"CORRUPT"),
+        offset(2, b"1", GOOD),
+        offset(3, b"2", b"CORRUPT"),
+        offset(4, b"2", None),
+        offset(5, b"3", b"CORRUPT"),
+        offset(6, b"3", b"CORRUPT", aborted=True),
+    )
+    look = ("inspect", log, "-o", "json", "--profile", "3.9")
+    for options, last in ((), 6), (("--exactly-once",), 5):
+        places = [
+            (one["position"]["partition"], one["position"]["offset"])
+            for one in call(*look, *options).json["unreadable"]["records"]
+        ]
+        assert places == [(2, last)]
+
+
+def test_a_partition_that_is_nested(tmp_path: Path) -> None:
+    """A worker lists it and looks for no offset of it: left out with its connector."""
+    log = log_of(tmp_path / "log.db", offset(3, b"[1]", GOOD))
+    look = ("inspect", log, "--connector", "b", "-o", "json")
+    (left_out,) = call(*look, "--profile", "3.9").json["unreadable_offsets"]
+    assert left_out["position"] == {"topic": OFFSETS, "partition": 2, "offset": 3}
+    assert left_out["reason"] == "a field of the partition is not of a primitive type"
+
+
+def test_secrets_in_a_partition_stay_hidden(tmp_path: Path) -> None:
+    """A source partition may hold a password; what is told of it does not."""
+    key = b'["b",{"password":"hunter2"}]'
+    log = log_of(tmp_path / "log.db", Entry(OFFSETS, 0, 0, 1, key, b"CORRUPT"))
+    for output in ("table", "json"):
+        said = call("inspect", log, "--connector", "b", "-o", output)
+        assert "password" in said.out
+        assert "hunter2" not in said.out
