@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.logs.dumps import read_dump
+from controlplane.logs.dumps import Problem, read_dump
 from controlplane.logs.log import LogNotUsable
 
 CONSOLE = b"CreateTime:1\tPartition:0\tOffset:%d\tk\tv\n"
@@ -55,7 +55,7 @@ def test_a_total_that_is_not_there_is_a_doubt(tmp_path: Path) -> None:
     dump, total = tmp_path / "dump", b"Processed a total of %d messages\n"
     dump.write_bytes(CONSOLE % 5 + total % 1 + CONSOLE % 6 + total % 2)
     (problem,) = read_dump(dump, topic="t").problems
-    assert problem == (4, "tells of 3 records, and 2 are there", True)
+    assert problem == Problem(4, "tells of 3 records, and 2 are there", taken=True)
     dump.write_bytes(CONSOLE % 5 + total % 1 + CONSOLE % 6 + CONSOLE % 6 + total % 2)
     assert read_dump(dump, topic="t").problems == []
 
