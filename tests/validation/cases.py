@@ -130,6 +130,13 @@ TRANSFORMED: tuple[tuple[str | None, Config], ...] = (
     (f"{TRANSFORM}DropHeaders", {"headers": ""}),
     (f"{TRANSFORM}Flatten$Value", {}),
     (f"{TRANSFORM}SetSchemaMetadata$Value", {"schema.version": "x"}),
+    (f"{TRANSFORM}ReplaceField$Value", {"renames": None, "include": None}),
+    (f"{TRANSFORM}RegexRouter", {"regex": None, "replacement": None}),
+    (f"{TRANSFORM}Cast$Value", {"spec": None}),
+    (f"{TRANSFORM}HeaderFrom$Key", {"fields": None, "headers": None, "operation": None}),
+    (f"{TRANSFORM}TimestampConverter$Value", {"target.type": None, "unix.precision": None}),
+    (f"{TRANSFORM}ValueToKey", {"fields": None}),
+    (f"{TRANSFORM}SetSchemaMetadata$Value", {"schema.version": None, "schema.name": None}),
 )
 """Types of a transformation, and what is configured for it."""
 

@@ -14,7 +14,7 @@ from tests.validation.asking import RELEASES
 from tests.validation.cases import APACHE, MIRROR, SINK, SOURCE, TRANSFORM, Config, cases
 
 
-def transformed(kind: str, **own: str) -> Config:
+def transformed(kind: str, **own: str | None) -> Config:
     """A transformation of some type."""
     configured = {f"transforms.t.{key}": value for key, value in own.items()}
     return SOURCE | {"transforms": "t", "transforms.t.type": TRANSFORM + kind} | configured
@@ -29,6 +29,11 @@ DIFFERENT: tuple[tuple[Config, tuple[str, ...], str], ...] = (
     (
         SINK | {"errors.deadletterqueue.topic.name": None},
         ("3.7.2", "3.8.1", "3.9.1", "4.1.1", "4.3.0"),
+        "the worker fails with a NullPointerException; we refuse the null",
+    ),
+    (
+        transformed("ReplaceField$Value", renames=None, include=None),
+        RELEASES,
         "the worker fails with a NullPointerException; we refuse the null",
     ),
     (
