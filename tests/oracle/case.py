@@ -7,8 +7,11 @@ from controlplane.core.entry import Entry
 from controlplane.core.state import Topics
 
 TOPICS = Topics()
-STORES = {TOPICS.config: 0, TOPICS.offsets: 1, TOPICS.status: 2}
-"""The three stores by the number that the harness knows them by (`Log.STORES`)."""
+OWN = "offsets-of-a"
+"""An offsets topic of a connector's own: another store of the same class reads it."""
+
+STORES = {TOPICS.config: 0, TOPICS.offsets: 1, TOPICS.status: 2, OWN: 3}
+"""The stores by the number that the harness knows them by (`Log.STORES`)."""
 
 _LENGTH = struct.Struct(">i")
 _HEAD = struct.Struct(">ii")
@@ -16,7 +19,7 @@ _PLACE = struct.Struct(">bq")
 
 
 class Case(NamedTuple):
-    """Some records in the order in which they are read, of one, two or all three topics."""
+    """Some records in the order in which they are read, of one topic or several."""
 
     entries: tuple[Entry, ...]
     startup: int = 0
@@ -24,12 +27,27 @@ class Case(NamedTuple):
     batch: int = 0
     """Not 0: a running worker reads them in batches of this size, all being of one topic. Then
     what becomes of a record also depends on those before, and only the end is compared."""
+    exactly_once: bool = False
+    """The worker has exactly-once support enabled: all its consumers are `read_committed`."""
+
+    @property
+    def seen(self) -> tuple[Entry, ...]:
+        """What reaches the stores: consumers that are `read_committed` drop what was aborted.
+
+        Those of connectors' own offsets topics always are (KIP-618).
+        """
+        return tuple(entry for entry in self.entries if not self.drops(entry))
+
+    def drops(self, entry: Entry) -> bool:
+        """Whether the consumer of its topic keeps a record from the stores."""
+        return entry.aborted and (self.exactly_once or entry.topic == OWN)
 
 
 def packed(case: Case) -> bytes:
     """The bytes that the harness reads of a case."""
-    parts = [_HEAD.pack(len(case.entries), -case.batch or case.startup)]
-    for entry in case.entries:
+    startup = len(case._replace(entries=case.entries[: case.startup]).seen)
+    parts = [_HEAD.pack(len(case.seen), -case.batch or startup)]
+    for entry in case.seen:
         parts += (_PLACE.pack(STORES[entry.topic], entry.offset), _sized(entry.key))
         parts.append(_sized(entry.value))
     return b"".join(parts)

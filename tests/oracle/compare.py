@@ -9,10 +9,10 @@ from controlplane.core.profiles import Profile
 from controlplane.scenario.notation import key_text_of, text_of
 from tests.oracle.case import TOPICS, Case
 from tests.oracle.common import differences
-from tests.oracle.kafka import Oracle
+from tests.oracle.kafka import Answer, Oracle
 from tests.oracle.kafkas_answer import of_kafka
 from tests.oracle.logs import cases
-from tests.oracle.our_answer import of_fold
+from tests.oracle.our_answer import of_fold, of_loader
 from tests.oracle.shrink import smallest
 
 Differences = Mapping[str, tuple[Any, Any]]
@@ -42,9 +42,20 @@ def disagreements(
     profile = profile or Profile.of(oracle.release)
     answers = oracle.answers(islice(cases(seed), count))
     for number, (case, answer) in enumerate(answers):
-        found = differences(of_kafka(answer), of_fold(case, profile))
+        found = compared(answer, case, profile)
         if found:
             yield Disagreement(oracle.release, f"{seed}/{number}", case, found)
+
+
+def compared(answer: Answer, case: Case, profile: Profile) -> Differences:
+    """Where Kafka's answer to a case and ours differ, whichever way we fold it."""
+    kafka = of_kafka(answer)
+    found = differences(kafka, of_fold(case, profile))
+    if found or case.batch:
+        return found
+    held = {name: one for name, one in kafka.items() if not name.startswith("record ")}
+    loaded = differences(held, of_loader(case, profile))
+    return {f"loaded {name}": pair for name, pair in loaded.items()}
 
 
 def shrunk(found: Disagreement, profile: Profile | None = None) -> Disagreement:
@@ -53,11 +64,11 @@ def shrunk(found: Disagreement, profile: Profile | None = None) -> Disagreement:
     sort = _sort(found.differences)
     with Oracle(found.release) as oracle:
 
-        def compared(case: Case) -> Differences:
-            return differences(of_kafka(oracle.answer(case)), of_fold(case, profile))
+        def judged(case: Case) -> Differences:
+            return compared(oracle.answer(case), case, profile)
 
-        case = smallest(found.case, lambda case: sort == _sort(compared(case)))
-        return found._replace(case=case, differences=compared(case))
+        case = smallest(found.case, lambda case: sort == _sort(judged(case)))
+        return found._replace(case=case, differences=judged(case))
 
 
 def _sort(found: Differences) -> str | None:
@@ -70,6 +81,7 @@ def explained(found: Disagreement) -> str:
     """The log beside both answers, for people."""
     startup, entries, batch = found.case.startup, found.case.entries, found.case.batch
     read = f", read in batches of {batch}" if batch else ""
+    read += ", with exactly-once support" if found.case.exactly_once else ""
     lines = [f"{found.release}: Kafka's classes and our fold disagree about this log{read}"]
     lines += [_line(number, entry, startup) for number, entry in enumerate(entries)]
     for name, (kafka, ours) in found.differences.items():
@@ -80,5 +92,5 @@ def explained(found: Disagreement) -> str:
 def _line(number: int, entry: Entry, startup: int) -> str:
     moment = "at start" if number < startup else "live"
     key, value = key_text_of(entry.key), text_of(entry.value)
-    topic = TOPICS.short(entry.topic)
-    return f"  record {number} ({moment})  {topic}@{entry.offset}  {key:.{SHOWN}}  {value:.{SHOWN}}"
+    place = f"{TOPICS.short(entry.topic)}@{entry.offset}" + (", aborted" if entry.aborted else "")
+    return f"  record {number} ({moment})  {place}  {key:.{SHOWN}}  {value:.{SHOWN}}"

@@ -31,7 +31,7 @@ HEAP = "-Xmx512m"
 COMPILE_TIMEOUT_S = 120
 
 Answer = dict[str, Any]
-"""What the stores of a release made of one case: `records`, `config`, `offsets`, `status`."""
+"""What the stores of a release made of one case: `records`, and by store what it holds."""
 
 
 def release_path(release: str) -> str:

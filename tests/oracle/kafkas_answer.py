@@ -25,9 +25,9 @@ def of_kafka(answer: Answer) -> Common:
     config["sessionKey"] = config.get("sessionKey")
     common |= {f"config.{name}": value for name, value in config.items()}
     common |= {f"status.{name}": rows_of(rows) for name, rows in (answer["status"] or {}).items()}
-    common["offsets.data"] = sorted(answer["offsets"]["data"], key=str)
-    partitions = answer["offsets"]["partitions"] or {}
-    common["offsets.partitions"] = each_in_order(partitions)
+    for store in ("offsets", "own"):
+        common[f"{store}.data"] = sorted(answer[store]["data"], key=str)
+        common[f"{store}.partitions"] = each_in_order(answer[store]["partitions"] or {})
     common["offsets.offsets"] = each_in_order(answer["offsets"].get("offsets") or {})
     return common
 

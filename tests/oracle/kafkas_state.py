@@ -21,7 +21,7 @@ from controlplane.core.records import (
     Target,
 )
 from controlplane.core.state import ClusterState, ConfigState, OffsetState, StatusState
-from tests.oracle.case import TOPICS
+from tests.oracle.case import OWN, TOPICS
 from tests.oracle.common import Common, in_order, typed
 
 
@@ -32,7 +32,10 @@ def state_of(common: Common, profile: Profile) -> ClusterState:
         TOPICS,
         config=_config(common),
         status=_status(common),
-        offsets={TOPICS.offsets: _offsets(common, profile)},
+        offsets={
+            TOPICS.offsets: _offsets("offsets", common, profile),
+            OWN: _offsets("own", common, profile),
+        },
     )
 
 
@@ -115,10 +118,10 @@ def _activity(told: Mapping[str, Any]) -> Activity:
     return Activity(told["topic"], told["connector"], told["task"], told["discoverTimestamp"])
 
 
-def _offsets(common: Common, profile: Profile) -> OffsetState:
+def _offsets(store: str, common: Common, profile: Profile) -> OffsetState:
     """The raw bytes, and as hidden what a worker does not list though its record is there."""
-    values = {_raw(key): _raw(value) for key, value in common["offsets.data"]}
-    listed = common["offsets.partitions"]
+    values = {_raw(key): _raw(value) for key, value in common[f"{store}.data"]}
+    listed = common[f"{store}.partitions"]
     hidden = {}
     for key in values:
         subject = decode_partition(key, profile)

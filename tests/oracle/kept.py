@@ -24,7 +24,7 @@ from controlplane.scenario.run import play
 from controlplane.scenario.show import Row, naturally, table
 from controlplane.scenario.verbs.view import cells_of, header_of
 from tests.jars import ROOT
-from tests.oracle.case import TOPICS, Case
+from tests.oracle.case import OWN, TOPICS, Case
 from tests.oracle.common import Common
 from tests.oracle.compare import Disagreement
 from tests.oracle.kafka import Oracle
@@ -37,6 +37,7 @@ SCENARIOS = ROOT / "scenarios" / "oracle"
 VIEWS: Mapping[str, Sequence[str]] = {
     TOPICS.config: ("connectors", "tasks", "fencing", "worker"),
     TOPICS.offsets: ("offsets", "partitions"),
+    OWN: ("offsets",),
     TOPICS.status: ("status", "topics"),
 }
 """By topic. Whatever the topic is, what became of its records can be viewed, too."""
@@ -54,7 +55,7 @@ def keep(found: Disagreement, folder: Path = SCENARIOS, profile: Profile | None 
 
     `profile` is by what our fold has read, if not by that of the release.
     """
-    entries = _renumbered(found.case.entries)
+    entries = _renumbered(found.case.seen)
     with Oracle(found.release) as oracle:
         common = of_kafka(oracle.answer(Case(entries)))
     release = Profile.of(found.release)
@@ -73,11 +74,12 @@ def _name(found: Disagreement) -> str:
 
 
 def _renumbered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """The entries as a scenario writes them: without gaps."""
+    """The entries as a scenario writes them: without gaps, in one partition, committed."""
     ends = dict.fromkeys((entry.topic for entry in entries), 0)
     placed = []
     for entry in entries:
-        placed.append(msgspec.structs.replace(entry, offset=ends[entry.topic]))
+        place = {"partition": 0, "offset": ends[entry.topic], "aborted": False}
+        placed.append(msgspec.structs.replace(entry, **place))
         ends[entry.topic] += 1
     return tuple(placed)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from tests.oracle.documents import anything, obj, scalar, worn
+from tests.oracle.documents import anything, nested, obj, scalar, worn
 from tests.oracle.draw import Draw
 
 Pair = tuple[bytes | None, bytes | None]
@@ -121,7 +121,7 @@ def _active_topic(draw: Draw) -> bytes:
 
 def _offset_key(draw: Draw) -> bytes:
     if draw.mishap(0.1):
-        return worn(draw, anything(draw))
+        return nested(draw) if draw.chance(0.05) else worn(draw, anything(draw))
     owner = scalar(draw) if draw.mishap(0.05) else b'"' + draw.one_of((b"a", b"b", b"a-b")) + b'"'
     partition = scalar(draw) if draw.mishap(0.1) else _partition(draw)
     items = [owner, partition, *([scalar(draw)] if draw.mishap(0.02) else [])]

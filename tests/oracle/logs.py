@@ -1,10 +1,17 @@
-"""Random logs, each from a seed: the same seed gives the same log on every machine."""
+"""Random logs, each from a seed: the same seed gives the same log on every machine.
+
+What is drawn of the records is in `kinds`; here, where they lie: in which topic and partition, and
+in which transaction. The timestamps count the records, so that the one order between partitions
+(`core/order`) is the order in which Kafka's stores are fed.
+"""
 
 from collections.abc import Iterator
 from itertools import count
 
+import msgspec
+
 from controlplane.core.entry import Entry
-from tests.oracle.case import TOPICS, Case
+from tests.oracle.case import OWN, TOPICS, Case
 from tests.oracle.draw import Draw
 from tests.oracle.kinds import (
     COMMIT,
@@ -50,10 +57,33 @@ def case(seed: str) -> Case:
         entries.append(Entry(topic, 0, offset, 0, *pair(draw, draw.one_of(kinds))))
         # Compaction and transaction markers leave gaps.
         offset += 1 + draw.below(3) * draw.below(2)
-    if len(mix) == 1 and draw.chance(0.2):
-        return Case(tuple(entries), batch=draw.count(8))
-    startup = draw.below(len(entries) + 1) if draw.chance(0.5) else 0
-    return Case(tuple(entries), startup)
+    batch = draw.count(8) if len(mix) == 1 and draw.chance(0.2) else 0
+    startup = draw.below(len(entries) + 1) if not batch and draw.chance(0.5) else 0
+    placing = Draw(f"{seed}/placing")
+    placed = _placed(placing, entries, batched=bool(batch))
+    return Case(placed, startup, batch, exactly_once=placing.chance(0.5))
+
+
+def _placed(draw: Draw, entries: list[Entry], *, batched: bool) -> tuple[Entry, ...]:
+    """The records, some in other partitions, some aborted, some offsets in a topic of their own.
+
+    A batch stays what it is: of one partition of one topic.
+    """
+    partitions = 1 if batched else draw.one_of((1, 1, 3))
+    moved = 0.0 if batched else draw.one_of((0.0, 0.0, 0.5))
+    aborted = draw.one_of((0.0, 0.0, 0.2))
+    placed = []
+    for number, entry in enumerate(entries):
+        topic = OWN if entry.topic == TOPICS.offsets and draw.chance(moved) else entry.topic
+        place = {
+            "topic": topic,
+            # The config topic has only one.
+            "partition": 0 if topic == TOPICS.config else draw.below(partitions),
+            "timestamp": number,
+            "aborted": draw.chance(aborted),
+        }
+        placed.append(msgspec.structs.replace(entry, **place))
+    return tuple(placed)
 
 
 def cases(seed: str) -> Iterator[Case]:

@@ -1,16 +1,17 @@
-"""What our fold makes of a case, in the common form."""
+"""What our fold makes of a case, in the common form: record by record, and loaded in bulk."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from controlplane.core import views
 from controlplane.core.codec.offsets import decode_partition, identity
-from controlplane.core.entry import Entry
+from controlplane.core.entry import Entry, batch_of
 from controlplane.core.evolve import Call, Fold, Kind, Outcome
+from controlplane.core.evolve.bulk import load
 from controlplane.core.profiles import Profile
 from controlplane.core.records import Activity, Invalid, SessionKey, Status
 from controlplane.core.state import ClusterState, ConfigState, OffsetState, StatusState
-from tests.oracle.case import TOPICS, Case
+from tests.oracle.case import OWN, TOPICS, Case
 from tests.oracle.common import Common, compact, each_in_order, in_order, rows_of, typed
 
 NO_TOPIC = "this release has no status topic"
@@ -23,19 +24,33 @@ def of_fold(case: Case, profile: Profile) -> Common:
     """Our fold's answer in the common form."""
     if case.batch:
         return _polled(case, profile)
-    fold = Fold(profile)
-    common: Common = {}
+    fold = Fold(profile, exactly_once=case.exactly_once)
+    told = []
     for number, entry in enumerate(case.entries):
         fold.live = number >= case.startup
-        common[f"record {number}"] = told_of(fold.apply(entry), profile)
-    return common | _state(fold.snapshot())
+        outcome = fold.apply(entry)
+        if not case.drops(entry):
+            told.append(told_of(outcome, profile))
+    return {f"record {number}": one for number, one in enumerate(told)} | _state(fold.snapshot())
+
+
+def of_loader(case: Case, profile: Profile) -> Common:
+    """The same but the fates, of our bulk loader: first what was there at start, then the rest."""
+    fold = Fold(profile, exactly_once=case.exactly_once)
+    for entries in (case.entries[: case.startup], case.entries[case.startup :]):
+        partitions: dict[tuple[str, int], list[Entry]] = {}
+        for entry in entries:
+            partitions.setdefault((entry.topic, entry.partition), []).append(entry)
+        load(fold, map(batch_of, partitions.values()))
+    return _state(fold.snapshot())
 
 
 def _polled(case: Case, profile: Profile) -> Common:
     """What a running worker is left with: batches lose their ends, and its thread may die."""
     fold = Fold(profile, live=True)
-    for start in range(0, len(case.entries), case.batch):
-        fate = _read_batch(fold, case.entries[start : start + case.batch])
+    seen = case.seen
+    for start in range(0, len(seen), case.batch):
+        fate = _read_batch(fold, seen[start : start + case.batch])
         if fate is Kind.POISON and not profile.log_thread_survives:
             break
     return _state(fold.snapshot())
@@ -96,9 +111,10 @@ def _state(state: ClusterState) -> Common:
     common = {f"config.{name}": value for name, value in _config(state).items()}
     if state.profile.statuses:
         common |= {f"status.{name}": value for name, value in _status(state.status).items()}
-    offsets = state.offsets[TOPICS.offsets]
-    common["offsets.data"] = sorted(map(_raw, offsets.values.items()), key=str)
-    common["offsets.partitions"] = _partitions(offsets, state.profile)
+    for store, topic in (("offsets", TOPICS.offsets), ("own", OWN)):
+        offsets = state.offsets.get(topic, OffsetState())
+        common[f"{store}.data"] = sorted(map(_raw, offsets.values.items()), key=str)
+        common[f"{store}.partitions"] = _partitions(offsets, state.profile)
     common["offsets.offsets"] = each_in_order(_offsets(state))
     return common
 

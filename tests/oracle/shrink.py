@@ -30,6 +30,8 @@ def _simpler(case: Case) -> Iterator[Case]:
     yield from _with_fewer_entries(case)
     if case.startup:
         yield case._replace(startup=0)
+    if case.exactly_once:
+        yield case._replace(exactly_once=False)
     for number, entry in enumerate(case.entries):
         for smaller in _smaller(entry):
             entries = (*case.entries[:number], smaller, *case.entries[number + 1 :])
@@ -39,10 +41,14 @@ def _simpler(case: Case) -> Iterator[Case]:
 def _with_fewer_entries(case: Case) -> Iterator[Case]:
     for start, end in _spans(len(case.entries)):
         startup = case.startup - len(range(start, min(end, case.startup)))
-        yield Case(case.entries[:start] + case.entries[end:], startup, case.batch)
+        yield case._replace(entries=case.entries[:start] + case.entries[end:], startup=startup)
 
 
 def _smaller(entry: Entry) -> Iterator[Entry]:
+    if entry.aborted:
+        yield msgspec.structs.replace(entry, aborted=False)
+    if entry.partition:
+        yield msgspec.structs.replace(entry, partition=0)
     if entry.value is not None:
         yield msgspec.structs.replace(entry, value=None)
         for value in _shorter(entry.value):

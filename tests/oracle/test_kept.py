@@ -32,7 +32,7 @@ RELEASES = [profile for profile in PROFILES if profile.release != KIP]
 def test_an_answer_can_be_viewed(profile: Profile) -> None:
     """What is viewed of an answer is what is viewed of the state that answers so."""
     for drawn in islice(cases(f"kept/{profile.release}"), LOGS):
-        entries = drawn.entries
+        entries = drawn.seen
         answer = kafkas_reader(of_fold(Case(entries), profile), entries, profile)
         ours = our_reader(entries, profile)
         release = profile.release

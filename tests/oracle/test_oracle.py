@@ -1,8 +1,10 @@
 """Kafka's own classes judge our fold: the same logs, the same answers, release by release.
 
 Compared is, of each record: what became of it and which calls the listener got; and at the end of
-the log all that the three stores hold, and the offsets that a worker would answer with. Some logs
-are read in batches by the thread that a running worker has for it (`KafkaBasedLog.WorkThread`),
+the log all that the stores hold, and the offsets that a worker would answer with. Our fold answers
+twice: record by record, and loaded in bulk. Of aborted transactions the stores see what Kafka's
+consumers let through: the harness has none, so `Case.seen` does as they do (`aborted-3.9` of the
+histories shows a real one). Some logs are read in batches by the thread that a running worker has for it (`KafkaBasedLog.WorkThread`),
 which may lose the rest of a batch, or its life.
 
 `ORACLE_SEED` draws other logs, `PROVE=1` fifty times as many of more releases. A disagreement is

@@ -207,7 +207,7 @@ def _content(record: ConfigRecord, profile: Profile) -> tuple[str, dict[str, Any
         case ConnectorConfig(name, properties):
             return f"connector-{name}", None if properties is None else {"properties": properties}
         case TargetState(name, state):
-            return f"target-state-{name}", None if state is None else _states(state, profile)
+            return f"target-state-{name}", None if state is None else _both_states(state, profile)
         case TaskConfig(name, task, properties):
             return f"task-{name}-{task}", {"properties": properties}
         case TaskCommit(name, tasks):
@@ -228,7 +228,7 @@ def _content(record: ConfigRecord, profile: Profile) -> tuple[str, dict[str, Any
             return f"logger-cluster-{namespace}", {"level": level}
 
 
-def _states(state: Target, profile: Profile) -> dict[str, str]:
+def _both_states(state: Target, profile: Profile) -> dict[str, str]:
     """`state` is the nearest thing that a worker without STOPPED can obey (KIP-875)."""
     nearest = Target.PAUSED if state is Target.STOPPED else state
     if not profile.target_state_v2:

@@ -10,14 +10,15 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.KafkaException;
 import org.slf4j.impl.Complaints;
 
-/** One log: three fresh stores, fed record by record. */
+/** One log: fresh stores, fed record by record; two of offsets, of the worker and of a connector. */
 final class Log {
     /** The stores by the number that a record carries. */
-    static final String[] STORES = {"config", "offsets", "status"};
+    static final String[] STORES = {"config", "offsets", "status", "own"};
 
     private final List<Object> calls = new ArrayList<>();
     private final ConfigStore config = new ConfigStore(calls);
     private final OffsetStore offsets = new OffsetStore();
+    private final OffsetStore own = new OffsetStore();
     private final StatusStore status = new StatusStore();
 
     /** Feeds all records and says what became of each, and of the stores. */
@@ -33,6 +34,7 @@ final class Log {
         answer.put("records", startup < 0 ? polled(records, -startup) : each(records, startup));
         answer.put("config", config.snapshot());
         answer.put("offsets", offsets.snapshot());
+        answer.put("own", own.snapshot());
         answer.put("status", status.snapshot());
         return answer;
     }
@@ -90,6 +92,7 @@ final class Log {
         switch (record.topic()) {
             case "config" -> config.read(record);
             case "offsets" -> offsets.read(record);
+            case "own" -> own.read(record);
             default -> status.read(record);
         }
     }

@@ -1,0 +1,173 @@
+"""What the random logs reach: a judge that is never asked about something proves nothing of it.
+
+Reached are the fates of every kind of record in old, middle and new releases, and every line by
+which records are read: of the three folds, of the bulk loader and of the codecs. What only looks
+at logs that are frozen, or writes, stands in `ELSEWHERE` with the place where it is proven. `kip`
+is no release: its lines are reached too, but Kafka's classes cannot judge them; the laws do.
+"""
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from inspect import CO_OPTIMIZED
+from itertools import islice
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+
+from controlplane.core.codec import config as config_codec
+from controlplane.core.codec import offsets as offsets_codec
+from controlplane.core.codec import status as status_codec
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import Fold, Kind, bulk, config, offsets, outcome, status, survivors
+from controlplane.core.profiles import Profile
+from tests.jars import ROOT
+from tests.oracle.case import OWN, TOPICS
+from tests.oracle.logs import cases
+from tests.oracle.our_answer import of_fold, of_loader
+
+# --- fates --------------------------------------------------------------------------------------
+
+LOGS = 1_000
+
+LETTERS = {kind.value[0]: kind for kind in Kind}
+"""Accepted, ignored, undecodable, loses batch, poison; an `x` is a record that nobody sees."""
+
+FATES = {
+    # by release:           0.10.0   2.8      3.5.0    4.3
+    "connector-":          ("aiux",  "aiux",  "aiux",  "aiux"),
+    "task-":               ("aipux", "aipux", "aiux",  "aiux"),
+    "commit-":             ("ailux", "ailux", "ailux", "ailux"),
+    "target-state-":       ("aiux",  "aiux",  "aiux",  "aiux"),
+    "tasks-fencing-":      ("iux",   "iux",   "ailux", "ailux"),
+    "session-key":         ("iux",   "aipux", "aipux", "aipux"),
+    "restart-connector-":  ("iux",   "iux",   "aiux",  "aiux"),
+    "logger-cluster-":     ("iux",   "iux",   "iux",   "aiux"),
+    "status-connector-":   ("aix",   "aix",   "aix",   "aix"),
+    "status-task-":        ("aix",   "aix",   "aix",   "aix"),
+    "status-topic-":       ("ix",    "aix",   "aix",   "aix"),
+    "offset":              ("ax",    "ax",    "ailpx", "aix"),
+    "own offset":          ("ax",    "ax",    "ailpx", "aix"),
+    "another key":         ("iux",   "iux",   "iux",   "iux"),
+    "no key":              ("pux",   "pux",   "pux",   "pux"),
+}  # fmt: skip
+
+ASKED = ("0.10.0", "2.8", "3.5.0", "4.3")
+
+
+def kind_of(entry: Entry) -> str:
+    """The beginning of the key; of offsets the topic."""
+    if entry.topic in (TOPICS.offsets, OWN):
+        return "offset" if entry.topic == TOPICS.offsets else "own offset"
+    if entry.key is None:
+        return "no key"
+    key = entry.key
+    return next((kind for kind in FATES if key.startswith(kind.encode())), "another key")
+
+
+def fates(release: str) -> Mapping[str, AbstractSet[str]]:
+    """By kind of record, what becomes of some of them."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for case in islice(cases(f"reach/{release}"), LOGS):
+        fold = Fold(Profile.of(release), exactly_once=case.exactly_once)
+        for entry in case.entries:
+            fate = fold.apply(entry).kind.value[0]
+            found[kind_of(entry)].add("x" if case.drops(entry) else fate)
+    return found
+
+
+@pytest.mark.parametrize("release", ASKED)
+def test_every_fate_of_every_kind(release: str) -> None:
+    """Nothing of the table is missing in a thousand logs."""
+    found, column = fates(release), ASKED.index(release)
+    missing = {kind: set(row[column]) - found[kind] for kind, row in FATES.items()}
+    assert not {kind: letters for kind, letters in missing.items() if letters}
+
+
+def test_what_is_proven_elsewhere_is() -> None:
+    """The files are there."""
+    assert all((ROOT / file).is_file() for file in ELSEWHERE.values())
+
+
+def test_letters_are_fates() -> None:
+    """Each fate has a letter of its own."""
+    assert len(LETTERS) == len(Kind)
+    assert "x" not in LETTERS
+
+
+# --- lines --------------------------------------------------------------------------------------
+
+READING = (config, status, offsets, survivors, bulk, outcome)
+CODECS = (config_codec, status_codec, offsets_codec)
+
+ELSEWHERE = {
+    ("adopt",): "tests/laws/test_freezing.py",
+    ("encode_config", "_content", "_both_states"): "tests/test_written_bytes.py",
+    ("encode_status", "_status_content", "_activity_content"): "tests/test_written_bytes.py",
+    ("encode_partition", "encode_offset"): "tests/core/test_written_offsets.py",
+}
+
+NO_LOGS = frozenset(name for names in ELSEWHERE for name in names)
+
+RELEASES = ("0.9", "0.10.0", "2.8", "3.4", "3.5.0", "3.6.2", "3.9", "4.3", "kip")
+LOGS_TRACED = 400
+
+Line = tuple[str, int]
+
+
+def lines_of(code: CodeType) -> Iterator[int]:
+    """The lines of all functions in a piece of code but those that are proven elsewhere."""
+    for part in code.co_consts:
+        if isinstance(part, CodeType) and part.co_name not in NO_LOGS:
+            if part.co_flags & CO_OPTIMIZED:  # a function, not the body of a class
+                own = {line for _, _, line in part.co_lines() if line is not None}
+                yield from own - {part.co_firstlineno}
+            yield from lines_of(part)
+
+
+class Traced:
+    """Notes which lines of some files are run."""
+
+    def __init__(self, files: AbstractSet[str]) -> None:
+        self.files = files
+        self.lines: set[Line] = set()
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
+        """As `sys.settrace` calls it: first of a function, then of its lines."""
+        file = frame.f_code.co_filename
+        if file not in self.files:
+            return None
+        if event == "line":
+            self.lines.add((file, frame.f_lineno))
+        return self
+
+
+def run(release: str) -> None:
+    """Fold the logs, in order and in bulk."""
+    profile = Profile.of(release)
+    for case in islice(cases(f"reach/{release}"), LOGS_TRACED):
+        of_fold(case, profile)
+        of_loader(case, profile)
+
+
+def test_every_line_that_reads() -> None:
+    """Line by line, as the interpreter tells."""
+    files = {str(module.__file__) for module in (*READING, *CODECS)}
+    traced, before = Traced(files), sys.gettrace()
+    sys.settrace(traced)
+    try:
+        for release in RELEASES:
+            run(release)
+    finally:
+        sys.settrace(before)
+    sources = {file: Path(file).read_text(encoding="utf-8") for file in files}
+    every = {
+        (file, line)
+        for file, text in sources.items()
+        for line in lines_of(compile(text, file, "exec"))
+    }
+    missing = sorted(every - traced.lines)
+    assert not [f"{file}:{line} {sources[file].splitlines()[line - 1]}" for file, line in missing]
