@@ -2,10 +2,10 @@
 
 Compared is, of each record: what became of it and which calls the listener got; and at the end of
 the log all that the stores hold, and the offsets that a worker would answer with. Our fold answers
-twice: record by record, and loaded in bulk. Of aborted transactions the stores see what Kafka's
-consumers let through: the harness has none, so `Case.seen` does as they do (`aborted-3.9` of the
-histories shows a real one). Some logs are read in batches by the thread that a running worker has for it (`KafkaBasedLog.WorkThread`),
-which may lose the rest of a batch, or its life.
+twice: record by record, and loaded in bulk. Some logs are read in batches by the thread that a
+running worker has for it (`KafkaBasedLog.WorkThread`), which may lose the rest of a batch, or its
+life. Of aborted transactions the stores see what Kafka's consumers let through: the harness has no
+consumer, `Case.seen` does as they do (a real one is in the history `aborted-3.9`).
 
 `ORACLE_SEED` draws other logs, `PROVE=1` fifty times as many of more releases. A disagreement is
 shrunk, shown beside both answers, and kept as a scenario in `scenarios/oracle/` (`kept.py`).
