@@ -39,16 +39,24 @@ class Sasl(msgspec.Struct, frozen=True):
     password: Secret
 
 
+class JavaStore(msgspec.Struct, frozen=True):
+    """A key store as Java keeps it, PKCS12 or JKS, and its password."""
+
+    path: Path
+    password: Secret | None = None
+
+
 class Tls(msgspec.Struct, frozen=True):
-    """Whom to trust and who we are, in PEM: a path, or the text itself.
+    """Whom to trust and who we are: a path to PEM, the PEM itself, or a store of Java's.
 
     Without `trusted` the authorities of the operating system are trusted. `identity` is a private
-    key with its certificate chain, for brokers that ask for one. Without `check_hostname` a
-    certificate is good for every broker (`ssl.endpoint.identification.algorithm` left empty).
+    key with its certificate chain, for brokers that ask for one; `identity_password` opens a key in
+    PEM (a store has a password of its own). Without `check_hostname` a certificate is good for
+    every broker (`ssl.endpoint.identification.algorithm` left empty).
     """
 
-    trusted: Path | str | None = None
-    identity: Path | Secret | None = None
+    trusted: Path | JavaStore | str | None = None
+    identity: Path | JavaStore | Secret | None = None
     identity_password: Secret | None = None
     check_hostname: bool = True
 

@@ -55,6 +55,12 @@ def javac() -> Path | None:
     return _tool("javac")
 
 
+@cache
+def keytool() -> Path | None:
+    """Java's program for key stores, which comes with any `java()`."""
+    return _tool("keytool")
+
+
 def classpath(*artifacts: str, silent: bool = True) -> str:
     """The class path of Maven artifacts, each `group:name:version`, with all they depend on.
 

@@ -9,7 +9,7 @@ import pytest
 from controlplane.core.context import Worker as Deciding
 from controlplane.core.state import Topics
 from controlplane.properties import MAX_PROPERTIES_BYTES, SettingsError
-from controlplane.security import KafkaSecurity, Sasl, Secret, Tls
+from controlplane.security import JavaStore, KafkaSecurity, Sasl, Secret, Tls
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.access import AccessSettings, kafka_security
 from controlplane.settings.listening import Address, listening
@@ -157,6 +157,21 @@ def test_security_that_is_not_used_is_not_looked_at(worker: Worker) -> None:
     assert found.security == KafkaSecurity()
 
 
+def test_stores_of_java(worker: Worker) -> None:
+    """Kafka's default type, and PKCS12: a path with the store's own password."""
+    found = worker.read(
+        "security.protocol=SSL",
+        "ssl.truststore.location=/etc/trust.jks",
+        "ssl.truststore.password=changeit",
+        "ssl.keystore.type=pkcs12",
+        "ssl.keystore.location=me.p12",
+        "ssl.keystore.password=secret",
+    )
+    trusted = JavaStore(Path("/etc/trust.jks"), Secret("changeit"))
+    identity = JavaStore(Path("me.p12"), Secret("secret"))
+    assert found.security == KafkaSecurity(tls=Tls(trusted, identity))
+
+
 REFUSALS = {
     "protocol": (["security.protocol=TLS"], ":1: security.protocol is 'TLS': use PLAINTEXT, SASL_"),
     "mechanism": (["security.protocol=SASL_SSL", "sasl.mechanism=OAUTHBEARER"], "use PLAIN"),
@@ -182,13 +197,9 @@ REFUSALS = {
         ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN"],
         ":1: sasl.jaas.config names no username",
     ),
-    "java trust store": (
-        ["security.protocol=SSL", "ssl.truststore.location=/etc/trust.jks"],
-        "convert it to PEM",
-    ),
-    "pkcs12": (
-        ["security.protocol=SSL", "ssl.keystore.type=PKCS12", "ssl.keystore.location=me.p12"],
-        ":3: ssl.keystore.location is a PKCS12 store",
+    "another store": (
+        ["security.protocol=SSL", "ssl.keystore.type=BCFKS", "ssl.keystore.location=me.bc"],
+        ":2: ssl.keystore.type is 'BCFKS': use JKS, PKCS12, PEM",
     ),
     "key alone": (["security.protocol=SSL", "ssl.keystore.key=KEY"], "belong together"),
     "chain alone": (
@@ -288,6 +299,8 @@ def test_secrets_are_never_shown(worker: Worker) -> None:
         "ssl.keystore.key=hunter3",
         "ssl.keystore.certificate.chain=hunter4",
         "ssl.key.password=hunter5",
+        "ssl.truststore.location=trust.p12",
+        "ssl.truststore.password=hunter7",
     )
     sasl = found.security.sasl
     assert sasl is not None

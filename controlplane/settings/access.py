@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from controlplane.security import MECHANISMS, KafkaSecurity, Sasl, Secret, Tls
+from controlplane.security import MECHANISMS, JavaStore, KafkaSecurity, Sasl, Secret, Tls
 from controlplane.settings.kinds import BadValue
 
 
@@ -23,32 +23,38 @@ class AccessSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A login module with its options, `username` and `password` among them."""
 
     ssl_truststore_type: str = "JKS"
-    """PEM is understood, here and of the key store."""
+    """JKS and PKCS12, which mean the same (the content tells), or PEM; of the key store, too."""
 
     ssl_truststore_location: str | None = None
     """A path, relative to the current directory, as for Java. None: the system's authorities."""
+
+    ssl_truststore_password: Secret | None = None
+    """Of a JKS or PKCS12 store, as that of the key store."""
 
     ssl_truststore_certificates: str | None = None
     """The certificates themselves (KIP-651)."""
 
     ssl_keystore_type: str = "JKS"
     ssl_keystore_location: str | None = None
+    ssl_keystore_password: Secret | None = None
     ssl_keystore_key: Secret | None = None
     ssl_keystore_certificate_chain: str | None = None
     ssl_key_password: Secret | None = None
+    """Of a key in PEM: in a PKCS12 store it has the store's."""
 
     ssl_endpoint_identification_algorithm: Annotated[str, Meta(extra={"empty": True})] = "https"
     """Empty: a certificate is good for every broker."""
 
 
 _PROTOCOL = "security.protocol"
+_JAVA_STORES, _PEM = ("JKS", "PKCS12"), "PEM"
 
 
 def kafka_security(settings: AccessSettings) -> KafkaSecurity:
     """How to be let in. What the protocol does not use is not looked at.
 
     Raises:
-        BadValue: an unknown mechanism, a store that is not PEM, a login without a name or a
+        BadValue: an unknown mechanism or type of a store, a login without a name or a
             password.
     """
     protocol = settings.security_protocol
@@ -92,8 +98,18 @@ def _unquoted(value: str) -> str:
 
 
 def _tls(settings: AccessSettings) -> Tls:
-    trusted = _store("truststore", settings.ssl_truststore_location, settings.ssl_truststore_type)
-    identity = _store("keystore", settings.ssl_keystore_location, settings.ssl_keystore_type)
+    trusted = _store(
+        "ssl.truststore.type",
+        settings.ssl_truststore_type,
+        settings.ssl_truststore_location,
+        settings.ssl_truststore_password,
+    )
+    identity = _store(
+        "ssl.keystore.type",
+        settings.ssl_keystore_type,
+        settings.ssl_keystore_location,
+        settings.ssl_keystore_password,
+    )
     return Tls(
         trusted=settings.ssl_truststore_certificates or trusted,
         identity=_inline_identity(settings) or identity,
@@ -110,12 +126,14 @@ def _inline_identity(settings: AccessSettings) -> Secret | None:
     return Secret(f"{key.reveal()}\n{chain}\n") if key else None
 
 
-def _store(store: str, location: str | None, kind: str) -> Path | None:
-    """Path of a store in PEM; None where none is set."""
-    if location is not None and kind.upper() != "PEM":
-        raise BadValue(
-            f"ssl.{store}.location",
-            f"is a {kind.upper()} store, which only Java reads: convert it to PEM "
-            f"(keytool, then openssl pkcs12) and set ssl.{store}.type=PEM",
-        )
-    return Path(location) if location else None
+def _store(
+    key: str, kind: str, location: str | None, password: Secret | None
+) -> Path | JavaStore | None:
+    """Where a store is and how it is opened; None where there is none. `key` tells its type."""
+    if location is None:
+        return None
+    if kind.upper() == _PEM:
+        return Path(location)
+    if kind.upper() not in _JAVA_STORES:
+        raise BadValue(key, f"is {kind!r}: use {', '.join((*_JAVA_STORES, _PEM))}")
+    return JavaStore(Path(location), password)

@@ -40,10 +40,10 @@ _UNUSED = {
         reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retry.backoff.max.ms
         retry.backoff.ms send.buffer.bytes socket.connection.setup.timeout.max.ms
         socket.connection.setup.timeout.ms""",
-    "TLS is Python's here, stores are PEM": """
+    "TLS is Python's here": """
         ssl.cipher.suites ssl.enabled.protocols ssl.engine.factory.class
-        ssl.keymanager.algorithm ssl.keystore.password ssl.protocol ssl.provider
-        ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.password""",
+        ssl.keymanager.algorithm ssl.protocol ssl.provider
+        ssl.secure.random.implementation ssl.trustmanager.algorithm""",
     "logins here are PLAIN or SCRAM": """
         sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class
         sasl.login.connect.timeout.ms sasl.login.read.timeout.ms

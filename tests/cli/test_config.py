@@ -203,12 +203,13 @@ def test_what_only_some_commands_cannot_use_is_a_warning() -> None:
 def test_settings_of_access_matter_to_who_connects_only(worker: Path, histories: Path) -> None:
     """A dump is read with a file whose stores only Java opens; a cluster is not."""
     with worker.open("a", encoding="ascii") as file:
-        file.write("security.protocol=SSL\nssl.truststore.location=/etc/trust.jks\n")
+        file.write("security.protocol=SSL\nssl.truststore.location=/etc/trust\n")
+        file.write("ssl.truststore.type=BCFKS\n")
         file.write("config.storage.topic=connect-configs\n")
     log = histories / "life-3.9.log.jsonl"
     assert call("inspect", log, "--worker", worker).code == 0
     for command in (["inspect", "kafka://127.0.0.1:1"], ["config"]):
-        assert f"{worker}:14: ssl.truststore.location is a JKS store" in refusal(
+        assert f"{worker}:15: ssl.truststore.type is 'BCFKS'" in refusal(
             call(*command, "--worker", worker)
         )
 

@@ -4,7 +4,11 @@ import subprocess
 from functools import cached_property
 from pathlib import Path
 
+from tests.jars import keytool
+
 DAYS = "2"
+PASSWORD = "store-secret"
+"""Of every store of Java's."""
 
 
 class Certificates:
@@ -41,7 +45,29 @@ class Certificates:
         identity.write_text("".join((self._directory / part).read_text() for part in parts))
         return identity
 
-    def _openssl(self, *arguments: str) -> None:
-        subprocess.run(
-            ["openssl", *arguments], cwd=self._directory, check=True, capture_output=True
+    def trust_store(self, name: str, *options: str) -> Path:
+        """A store of Java's that trusts the authority; options of keytool say in which format."""
+        self._keytool(
+            *("-importcert", "-noprompt", "-alias", "authority", "-file", str(self.authority)),
+            *("-keystore", name, "-storepass", PASSWORD, *options),
         )
+        return self._directory / name
+
+    def key_store(self, name: str) -> Path:
+        """A store of Java's with the key and chain of `name`, and whom it trusts beside them."""
+        key = ("-in", str(self.identity(name)), "-out", f"{name}.key.p12")
+        self._openssl("pkcs12", "-export", *key, "-passout", f"pass:{PASSWORD}")
+        self._keytool(
+            *("-importkeystore", "-srckeystore", f"{name}.key.p12", "-srcstorepass", PASSWORD),
+            *("-destkeystore", f"{name}.store", "-deststorepass", PASSWORD),
+        )
+        return self.trust_store(f"{name}.store")
+
+    def _keytool(self, *arguments: str) -> None:
+        self._run(str(keytool()), *arguments)
+
+    def _openssl(self, *arguments: str) -> None:
+        self._run("openssl", *arguments)
+
+    def _run(self, *command: str) -> None:
+        subprocess.run(command, cwd=self._directory, check=True, capture_output=True)

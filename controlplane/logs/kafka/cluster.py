@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterable
+from ssl import SSLContext
 from typing import Any
 
 from aiokafka.conn import AIOKafkaConnection
@@ -58,12 +59,17 @@ class Cluster:
     """
 
     def __init__(
-        self, bootstrap: tuple[Address, ...], security: KafkaSecurity, limits: Limits
+        self,
+        bootstrap: tuple[Address, ...],
+        security: KafkaSecurity,
+        limits: Limits,
+        tls: SSLContext | None = None,
     ) -> None:
         self._bootstrap = bootstrap
         self._security = security
         self._limits = limits
-        self._tls = tls_context(security.tls) if security.tls else None
+        # Files of certificates are read once: they may be gone when a connection is.
+        self._tls = tls or (tls_context(security.tls) if security.tls else None)
         self._connections: dict[Address, AIOKafkaConnection] = {}
         self._opening: dict[Address, asyncio.Lock] = {}
         self._brokers: dict[int, Address] = {}
@@ -77,7 +83,7 @@ class Cluster:
 
     def twin(self) -> "Cluster":
         """The same cluster through other connections."""
-        return Cluster(self._bootstrap, self._security, self._limits)
+        return Cluster(self._bootstrap, self._security, self._limits, self._tls)
 
     async def layout(self, topics: Iterable[str] | None) -> Layout:
         """Brokers, and leaders of these topics (None: of all topics)."""

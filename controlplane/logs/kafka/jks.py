@@ -1,0 +1,82 @@
+"""Whom a JKS store trusts: Java's own format, which `keytool` wrote until Java 9.
+
+All numbers are big-endian: magic, version, number of entries; per entry its kind, alias, time and
+content; at the end a digest of everything, salted with the password and a phrase. Source:
+`sun.security.provider.JavaKeyStore` of OpenJDK.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Iterator
+from io import BytesIO
+
+MAGIC = b"\xfe\xed\xfe\xed"
+"""How such a file begins."""
+
+_VERSIONS = (1, 2)
+_KEY, _CERTIFICATE = 1, 2
+_TIME_SIZE, _DIGEST_SIZE = 8, 20
+_PHRASE = b"Mighty Aphrodite"
+
+
+class BadStore(ValueError):
+    """Bytes that are no whole JKS store, or that were written with another password."""
+
+
+def trusted(content: bytes, password: str | None) -> list[bytes]:
+    """The certificates of a JKS store that are trusted, in DER, in the order of the file.
+
+    As in Java, these are the certificates that stand for themselves and the first one of every
+    key; and without a password nobody looks whether the file has been changed.
+
+    Raises:
+        BadStore: no such store, half of one, or the password is wrong.
+    """
+    body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
+    certificates = [*_entries(_Bytes(body))]
+    if password is not None and not hmac.compare_digest(_digest(body, password), digest):
+        raise BadStore("its password is another, or it has been changed")
+    return certificates
+
+
+def _digest(body: bytes, password: str) -> bytes:
+    salt = password.encode("utf-16-be", "surrogatepass") + _PHRASE
+    return hashlib.sha1(salt + body, usedforsecurity=False).digest()
+
+
+def _entries(rest: "_Bytes") -> Iterator[bytes]:
+    """The certificate of each entry."""
+    magic, version = rest.take(len(MAGIC)), rest.number(4)
+    if magic != MAGIC or version not in _VERSIONS:
+        raise BadStore("it is of an unknown version")
+    for _ in range(rest.number(4)):
+        kind = rest.number(4)
+        rest.take(rest.number(2) + _TIME_SIZE)  # its alias, when it was made
+        if kind not in {_KEY, _CERTIFICATE}:
+            raise BadStore("it has an entry of an unknown kind")
+        if kind == _KEY:
+            rest.take(rest.number(4))  # the key, encrypted
+        chain = [_certificate(rest, version) for _ in range(rest.number(4) if kind == _KEY else 1)]
+        yield from chain[:1]
+
+
+def _certificate(rest: "_Bytes", version: int) -> bytes:
+    if version > 1:
+        rest.take(rest.number(2))  # its type: X.509
+    return rest.take(rest.number(4))
+
+
+class _Bytes:
+    """What has not been read yet."""
+
+    def __init__(self, content: bytes) -> None:
+        self._rest = BytesIO(content)
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.take(size))
+
+    def take(self, size: int) -> bytes:
+        taken = self._rest.read(size)
+        if len(taken) < size:
+            raise BadStore("it ends too early")
+        return taken
