@@ -10,6 +10,7 @@ What Kafka brings lies beside this package as data files, written from Kafka's o
 What such a class tells of itself is written at `Connector`.
 """
 
+from asyncio import CancelledError
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from importlib import resources
@@ -64,13 +65,15 @@ def kafkas_own() -> Own:
 
 
 def catalogued(text: bytes = b"[]", more: Iterable[Plugin] = ()) -> Plugins:
-    """What a catalogue file lists, and more; Kafka's own definitions are known in any case.
+    """What a catalogue file lists, and more, which need not be all there are.
+
+    Kafka's own definitions are known in any case.
 
     Raises:
         CatalogueError: it is no catalogue.
     """
     own = kafkas_own()
-    return Plugins((*parse_plugins(text, own.plugins), *more), own)
+    return Plugins(parse_plugins(text, own.plugins), own, more)
 
 
 def in_python() -> tuple[Plugin, ...]:
@@ -114,12 +117,12 @@ def _loaded(point: EntryPoint) -> type[Connector]:
 def _asked(connector: type[Connector], config: Mapping[str, Any], offsets: Offsets) -> HookOutcome:
     """The connector's answer, or what a worker says of its error."""
     try:
-        return Done(definite=connector.alter_offsets(config, offsets))
+        return Done(definite=bool(connector.alter_offsets(config, offsets)))
     except NotImplementedError:
         return unsupported(config, offsets)
     except ValueError as refused:
         return Thrown(str(refused))
-    except Exception:  # noqa: BLE001 - a worker outlives its connectors
+    except (Exception, SystemExit, CancelledError):  # noqa: BLE001 - a worker outlives them
         return Thrown(
             f"Failed to modify offsets for {connector.kind} connector {config.get('name')}"
         )

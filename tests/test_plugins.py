@@ -1,5 +1,6 @@
 """Where plugins come from: files of the package, a catalogue, packages that declare some."""
 
+from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -9,6 +10,7 @@ import pytest
 from controlplane.core.configdef.keys import ConfigKey
 from controlplane.core.context import Context
 from controlplane.core.plan import Done, Offsets, Thrown
+from controlplane.core.plugins import Plugin
 from controlplane.core.profiles import Profile
 from controlplane.core.validation import refusal
 from controlplane.plugins import (
@@ -43,6 +45,10 @@ class Orders:
                 raise NotImplementedError
             case "break":
                 raise RuntimeError("out of luck")
+            case "exit":
+                raise SystemExit(1)
+            case "cancel":
+                raise CancelledError
             case told:
                 return bool(told == "accept")
 
@@ -59,7 +65,7 @@ ORDERS = f"{__name__}.Orders"
 
 
 def context(*connectors: type[Connector]) -> Context:
-    """A worker with these connectors, and no others."""
+    """A worker with these connectors, and perhaps others."""
     plugins = catalogued(more=map(described, connectors))
     return Context(profile=Profile.of("kip"), plugins=plugins)
 
@@ -116,6 +122,8 @@ def test_a_connector_in_python_is_a_plugin_among_others() -> None:
             ),
         ),
         ("break", Thrown("Failed to modify offsets for source connector x")),
+        ("exit", Thrown("Failed to modify offsets for source connector x")),
+        ("cancel", Thrown("Failed to modify offsets for source connector x")),
     ],
 )
 def test_its_hook(told: str, outcome: Done | Thrown) -> None:
@@ -131,6 +139,39 @@ def test_without_hook_it_declines() -> None:
     hook = catalogued(more=[plugin]).hook(plugin.class_name)
     assert hook is not None
     assert hook({}, ()) == Done(definite=False)
+
+
+def meddling(config: Mapping[str, Any], offsets: Offsets) -> Done:
+    """A hook that takes what it is given for its own."""
+    mine: Any = config
+    mine["table"] = "stolen"
+    mine["nested"]["list"].append(1)
+    for _, offset in offsets:
+        taken: Any = offset
+        taken.clear()
+    return Done(definite=True)
+
+
+def test_a_hook_changes_nothing_of_what_it_is_given() -> None:
+    """It is the published state's own config, and the plan's own offsets."""
+    plugin = Plugin(class_name="m.Meddler", type="source", hook=meddling)
+    hook = catalogued(more=[plugin]).hook("m.Meddler")
+    assert hook is not None
+    config = {"table": "orders", "nested": {"list": []}}
+    offsets = (({"p": 1}, {"o": 2}),)
+    assert hook(config, offsets) == Done(definite=True)
+    assert config == {"table": "orders", "nested": {"list": []}}
+    assert offsets == (({"p": 1}, {"o": 2}),)
+
+
+def test_a_hook_is_asked_with_whatever_depth() -> None:
+    """A foreign hand may nest the values of a config more deeply than Python calls."""
+    deep: Any = "x"
+    for _ in range(5_000):
+        deep = [deep]
+    hook = catalogued(more=[described(Orders)]).hook(ORDERS)
+    assert hook is not None
+    assert hook({"alter": "accept", "deep": deep}, ()) == Done(definite=True)
 
 
 class Lamp:
@@ -178,6 +219,21 @@ def test_declared_connectors_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path
     """By entry points of one group."""
     declare(monkeypatch, tmp_path, a="declared:A")
     assert [plugin.class_name for plugin in in_python()] == ["declared.A"]
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_declared_connectors_are_not_all_there_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, listed: bool
+) -> None:
+    """Only a catalogue says what is not there; a package that is installed says what is."""
+    declare(monkeypatch, tmp_path, a="declared:A")
+    catalogue = b'[{"class": "org.example.Listed", "type": "sink"}]' if listed else b"[]"
+    plugins = catalogued(catalogue, in_python())
+    where = Context(profile=Profile.of("kip"), plugins=plugins)
+    assert plugins.type_of("declared.A") == plugins.type_of("A") == "source"
+    assert plugins.type_of("FileStreamSource") == ("unknown" if listed else "source")
+    refused = refusal({"name": "x", "connector.class": "org.example.Other"}, where)
+    assert (refused is not None) is listed
 
 
 @pytest.mark.parametrize(

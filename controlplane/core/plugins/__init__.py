@@ -19,7 +19,7 @@ from controlplane.core.plugins.catalogue import (
     parse_plugins,
 )
 from controlplane.core.plugins.classpath import CONNECTORS, ClassPath
-from controlplane.core.plugins.hooks import Hook, declines, unsupported
+from controlplane.core.plugins.hooks import Hook, declines, undisturbing, unsupported
 from controlplane.core.profiles import NEWEST, Profile
 
 __all__ = [
@@ -43,16 +43,21 @@ __all__ = [
 class Plugins:
     """The plugins of a worker. Without any, every type is `unknown` and every class is trusted."""
 
-    def __init__(self, listed: Iterable[Plugin] = (), own: Own | None = None) -> None:
+    def __init__(
+        self, listed: Iterable[Plugin] = (), own: Own | None = None, more: Iterable[Plugin] = ()
+    ) -> None:
         self.listed = tuple(listed)
+        """Those of a catalogue: of their kinds it lists all there are."""
         self.own = own or Own()
+        self.more = tuple(more)
+        """Some others that are there; they say nothing of what else there is."""
         self._at: dict[str, ClassPath] = {}
 
     def at(self, profile: Profile) -> ClassPath:
         """What a worker of the profile's release finds."""
         found = self._at.get(profile.release)
         if found is None:
-            found = self._at[profile.release] = ClassPath(self.listed, self.own, profile)
+            found = self._at[profile.release] = ClassPath(self.listed, self.own, profile, self.more)
         return found
 
     def type_of(self, connector_class: Any) -> str:
@@ -62,9 +67,12 @@ class Plugins:
         return found.type if found is not None and known else UNKNOWN_TYPE
 
     def hook(self, connector_class: Any) -> Hook | None:
-        """What the connector's `alterOffsets` does; None: nobody knows the class."""
+        """What the connector's `alterOffsets` does; None: nobody knows the class.
+
+        Whatever the hook does with what it is given, nobody else sees it.
+        """
         found = self._connector(connector_class)
-        return None if found is None else found.hook or declines
+        return None if found is None else undisturbing(found.hook or declines)
 
     def _connector(self, name: Any) -> Plugin | None:
         if not isinstance(name, str):

@@ -16,14 +16,16 @@ class ClassPath:
     """What can be loaded in one release. What it does not know it takes on trust, kind by kind.
 
     Where a catalogue lists any plugin of a kind, it lists all there are of it, and others are not
-    there. Where it lists none, only Kafka's own are known of that kind: any other class may be
-    there, or may not. Sources and sinks are one kind.
+    there. Where it lists none, only Kafka's own are known of that kind, and `more`: any other class
+    may be there, or may not. Sources and sinks are one kind.
     """
 
-    def __init__(self, listed: Sequence[Plugin], own: Own, profile: Profile) -> None:
+    def __init__(
+        self, listed: Sequence[Plugin], own: Own, profile: Profile, more: Sequence[Plugin] = ()
+    ) -> None:
         self._own, self._profile = own, profile
         self._known = {_kind(plugin.type) for plugin in listed}
-        present = [*listed, *self._kafkas(listed)]
+        present = [*listed, *more, *self._kafkas(listed)]
         self.plugins = tuple(one for row in present if (one := row.as_of(profile)) is not None)
         self._aliases = aliases(self.plugins)
 

@@ -59,6 +59,33 @@ def _raises(text: str, _config: _Map, _offsets: Offsets) -> HookOutcome:
     return Thrown(text)
 
 
+def undisturbing(hook: Hook) -> Hook:
+    """The same hook, asked with copies: what is published as state is nobody's to change."""
+
+    def asked(config: _Map, offsets: Offsets) -> HookOutcome:
+        pairs = tuple((_copied(partition), _copied(offset)) for partition, offset in offsets)
+        return hook(_copied(config), pairs)
+
+    return asked
+
+
+def _copied(value: Any) -> Any:
+    """Maps and lists made anew. They may be nested more deeply than Python calls."""
+    done: list[Any] = [None]
+    waiting: list[tuple[Any, Any, Any]] = [(done, 0, value)]
+    while waiting:
+        into, place, item = waiting.pop()
+        if isinstance(item, Mapping):
+            into[place] = dict.fromkeys(item)
+            waiting += [(into[place], name, member) for name, member in item.items()]
+        elif isinstance(item, list):
+            into[place] = [None] * len(item)
+            waiting += [(into[place], index, one) for index, one in enumerate(item)]
+        else:
+            into[place] = item
+    return done[0]
+
+
 # --- words --------------------------------------------------------------------------------------
 
 _RAISES = re.compile(r"raises ConnectException\('(.*)'\)", re.DOTALL)
