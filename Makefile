@@ -66,9 +66,10 @@ bench: $(READY) ## Measure folding and starting, beside others
 	$(BIN)/python -m benchmarks.commands
 	$(BIN)/python -m benchmarks.boot
 
-oracle: $(READY) ## Compare the fold with Kafka's own classes, and write docs/releases.md anew
+oracle: $(READY) ## Compare with Kafka's own classes; write docs/releases.md and the catalogues anew
 	@tools/java
 	$(BIN)/python -m tests.oracle.releases
+	$(BIN)/python -m tests.oracle.definitions
 	$(BIN)/pytest tests/oracle $(ARGS)
 
 lock: $(READY) ## Write requirements.lock anew, with today's versions
