@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from controlplane.core import javajson, views
-from controlplane.core.codec import decode_partition, decode_status, encode_config
+from controlplane.core.codec import decode_partition, decode_status
 from controlplane.core.diff import diff
 from controlplane.core.evolve import Kind
 from controlplane.core.hazards import Danger, hazards
@@ -16,7 +16,7 @@ from controlplane.core.java import decode_key
 from controlplane.core.order import in_order
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
-from controlplane.core.records import ConnectorStatus, Invalid, State, Target, TargetState
+from controlplane.core.records import ConnectorStatus, Invalid, State, Target
 from tests.core.logs import (
     config,
     connector,
@@ -29,6 +29,7 @@ from tests.core.logs import (
     status,
     tasks,
 )
+from tests.oracle.writing import written
 
 NO_PLUGINS = Plugins()
 
@@ -406,8 +407,15 @@ def test_edge_29_offset_keys_that_are_no_json(release: str, kind: Kind) -> None:
     assert (b"{" in kept) is (kind is not Kind.LOSES_BATCH)
 
 
-def test_edge_30_who_may_write_safely_is_the_writers_rule() -> None:
-    """Nothing of it shows on reading: the last record wins, whatever its generation."""
+@pytest.mark.java
+@pytest.mark.parametrize(("release", "does"), [("0.10.0.1", "refuses"), ("0.10.1.0", "writes")])
+def test_edge_30_put_safe_where_nothing_is_cached(release: str, does: str) -> None:
+    """Nothing of ours writes so: Kafka's own `CacheEntry` is asked (more in `test_writing`)."""
+    assert written(release)["safely"]["nothing"] == does
+
+
+def test_edge_30_reading_is_not_so_careful() -> None:
+    """The last record wins, whatever its generation."""
     key = "status-connector-a"
     state = read(status((key, report("RUNNING", 9)), (key, report("FAILED", 1))), "0.10.0")
     assert state.status.connectors["a"].generation == 1
@@ -481,16 +489,6 @@ def test_null_keys_decode_to_invalid_everywhere() -> None:
     profile = Profile.of("3.9")
     assert isinstance(decode_partition(None, profile), Invalid)
     assert isinstance(decode_status(None, b"{}", profile), Invalid)
-
-
-def test_what_is_written_for_stopped() -> None:
-    """`state` is the nearest thing that an older worker can obey."""
-    key, value = encode_config(TargetState("a", Target.STOPPED), Profile.of("3.9"))
-    assert (key, value) == (b"target-state-a", b'{"state":"PAUSED","state.v2":"STOPPED"}')
-    assert (
-        encode_config(TargetState("a", Target.STOPPED), Profile.of("3.4"))[1]
-        == b'{"state":"PAUSED"}'
-    )
 
 
 def test_a_status_tombstone_decodes_to_a_removal() -> None:

@@ -12,6 +12,7 @@ import pytest
 from controlplane.core import views
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import Kind
+from controlplane.core.hazards import Danger, hazards
 from controlplane.core.profiles import KIP, PROFILES, RELEASES, Profile
 from controlplane.core.state import ClusterState
 from tests.core.logs import config, connector, offsets, outcomes, read, report, status, tasks
@@ -394,28 +395,13 @@ def test_live_events(key: str, release: str) -> None:
     assert bool(calls) is (RELEASES.index(release) >= RELEASES.index(first))
 
 
-@pytest.mark.parametrize(
-    ("field", "first"),
-    [
-        ("writes_empty_commit", "0.10.0.0"),
-        ("writes_target_first", "3.7.0"),
-        ("target_state_v2", "3.5.0"),
-        ("status_version", "4.1.0"),
-    ],
-)
 @pytest.mark.parametrize("release", PROFILE_NAMES)
-def test_what_is_written(field: str, first: str, release: str) -> None:
-    """What shapes the records that a worker of a release writes."""
-    since = RELEASES.index(release) >= RELEASES.index(first)
-    assert getattr(Profile.of(release), field) is since
-
-
-@pytest.mark.parametrize(
-    ("release", "survives"), [("3.8.1", False), ("3.9.0", True), ("4.3", True)]
-)
-def test_the_log_thread(release: str, *, survives: bool) -> None:
+def test_the_log_thread(release: str) -> None:
     """From 3.9 on a poison record costs a running worker a batch, before it the log thread."""
-    assert Profile.of(release).log_thread_survives is survives
+    (found,) = hazards(config(LIVE, (None, "{}"), connector("b")), Profile.of(release))
+    fate = {"0.9": "never reads on", "3.9.0": "loses the rest of its batch"}
+    assert found.danger is Danger.STOPS_WORKER
+    assert found.reason.endswith(f"a running one {expected(fate, release)}")
 
 
 def test_fates_are_known() -> None:

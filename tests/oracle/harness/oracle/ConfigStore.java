@@ -24,14 +24,12 @@ final class ConfigStore {
         "connectorTaskConfigGenerations", "connectorsPendingFencing", "sessionKey", "offset",
     };
 
-    private final List<Object> calls;
     private final Object store;
     private final Callback<ConsumerRecord<String, byte[]>> callback;
 
     @SuppressWarnings("unchecked")
     ConfigStore(List<Object> calls) {
-        this.calls = calls;
-        store = TYPE == null ? storage() : backingStore();
+        store = TYPE == null ? storage(calls) : backingStore(calls);
         callback = (Callback<ConsumerRecord<String, byte[]>>)
             (TYPE == null ? Fields.get(store, "consumedCallback") : consumeCallback());
     }
@@ -63,10 +61,15 @@ final class ConfigStore {
         return answer;
     }
 
+    /** The `ClusterConfigState` that the store gives to a worker. */
+    Object clusterState() {
+        return Fields.call(store, "snapshot");
+    }
+
     private Map<Object, Object> tasks() {
         Set<Object> names = new HashSet<>(((Map<?, ?>) Fields.get(store, "connectorConfigs")).keySet());
         names.addAll(((Map<?, ?>) Fields.get(store, "connectorTaskCounts")).keySet());
-        Object snapshot = Fields.call(store, "snapshot");
+        Object snapshot = clusterState();
         Map<Object, Object> tasks = new HashMap<>();
         for (Object name : names) {
             try {
@@ -79,9 +82,9 @@ final class ConfigStore {
         return tasks;
     }
 
-    private Object storage() {
-        Callback<Object> connectors = (error, name) -> told("onConnectorConfig", name);
-        Callback<Object> tasks = (error, ids) -> told("onTaskConfigUpdate", ids);
+    private static Object storage(List<Object> calls) {
+        Callback<Object> connectors = (error, name) -> told(calls, "onConnectorConfig", name);
+        Callback<Object> tasks = (error, ids) -> told(calls, "onTaskConfigUpdate", ids);
         Class<?> type = Fields.classNamed(Stores.PACKAGE + "KafkaConfigStorage");
         try {
             return type.getConstructors()[0].newInstance(Stores.converter(), connectors, tasks);
@@ -94,7 +97,7 @@ final class ConfigStore {
      * A store whose constructor did not run, because from 2.6 on it asks a broker for the id of the
      * cluster. What the constructor does for a reader is done here instead.
      */
-    private Object backingStore() {
+    static Object backingStore(List<Object> calls) {
         Object made = Fields.unmade(TYPE);
         for (Field field : TYPE.getDeclaredFields()) {
             if (!Modifier.isStatic(field.getModifiers())) {
@@ -104,7 +107,7 @@ final class ConfigStore {
         Fields.set(made, "converter", Stores.converter());
         Fields.set(made, "offset", -1L);
         Fields.set(made, "topic", "config");
-        Fields.set(made, "updateListener", listener());
+        Fields.set(made, "updateListener", listener(calls));
         return made;
     }
 
@@ -138,13 +141,13 @@ final class ConfigStore {
         }
     }
 
-    private Object listener() {
+    private static Object listener(List<Object> calls) {
         Class<?> type = Fields.classNamed(Stores.PACKAGE + "ConfigBackingStore$UpdateListener");
         return Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type},
-            (proxy, method, arguments) -> told(method.getName(), arguments));
+            (proxy, method, arguments) -> told(calls, method.getName(), arguments));
     }
 
-    private Object told(String name, Object... arguments) {
+    private static Object told(List<Object> calls, String name, Object... arguments) {
         // Rendered at once: the store may change what it has handed over.
         StringBuilder call = new StringBuilder();
         Json.write(call, arguments);

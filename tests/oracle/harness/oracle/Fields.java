@@ -3,6 +3,7 @@ package oracle;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
 import sun.misc.Unsafe;
 
 /** Reflection without checked exceptions. A name that a release lacks is null, not an error. */
@@ -29,11 +30,16 @@ final class Fields {
         }
     }
 
-    /** Sets the field in releases that have it. */
+    /** Sets the field in releases in which objects have it. */
     static void set(Object owner, String name, Object value) {
+        set(owner.getClass(), owner, name, value);
+    }
+
+    /** The same, of a field that this class or one above it declares. */
+    static void set(Class<?> type, Object owner, String name, Object value) {
         try {
-            Field field = field(owner.getClass(), name);
-            if (field != null) {
+            Field field = field(type, name);
+            if (field != null && !Modifier.isStatic(field.getModifiers())) {
                 field.set(owner, value);
             }
         } catch (IllegalAccessException error) {

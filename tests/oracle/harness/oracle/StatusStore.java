@@ -48,6 +48,17 @@ final class StatusStore {
         }
     }
 
+    /** The entry of a connector, which may be empty. */
+    Object cached(String connector) {
+        try {
+            Method method = TYPE.getDeclaredMethod("getOrAdd", String.class);
+            method.setAccessible(true);
+            return method.invoke(store, connector);
+        } catch (ReflectiveOperationException error) {
+            throw new AssertionError(error);
+        }
+    }
+
     /** Null where there is no status topic. */
     Map<String, Object> snapshot() {
         if (store == null) {

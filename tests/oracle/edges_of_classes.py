@@ -1,0 +1,78 @@
+"""The sharp edges that no store shows, as questions to other classes of Kafka (`Writing.java`)."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from controlplane.core import views
+from controlplane.core.evolve import Fold, fold
+from controlplane.core.profiles import Profile
+from tests.core.logs import config, offsets
+from tests.oracle.case import OWN, TOPICS
+
+Written = dict[str, Any]
+
+
+class Asked(NamedTuple):
+    """One question that no log answers: where Kafka's answer stands, and how ours is found."""
+
+    log: str
+    """What is given, in words."""
+    kafka: Callable[[Written], str | None]
+    """None where the release has no such class, or cannot be asked without a broker."""
+    ours: Callable[[Profile], str] | None = None
+    """None: nothing of ours writes that."""
+
+
+def of_written(question: str, detail: str | None = None) -> Callable[[Written], str | None]:
+    """Where `written` holds the answer."""
+
+    def look(answers: Written) -> str | None:
+        found = answers.get(question)
+        return found if found is None or detail is None else found[detail]
+
+    return look
+
+
+# --- 27: the connector's own offsets topic ------------------------------------------------------
+
+OWNER = ("connector-a", f'{{"properties":{{"offsets.storage.topic":"{OWN}"}}}}')
+
+
+def _fallback(profile: Profile) -> str:
+    log = [*config(OWNER), *offsets(('["a",{"p":1}]', '{"pos":1}'))]
+    found = views.source_offsets(fold(log, profile), "a")
+    return "the worker's offset" if any(one.offset for one in found) else "no offset"
+
+
+FALLBACK = Asked("an offset that only the worker's topic holds", of_written("fallback"), _fallback)
+
+# --- 28: the isolation level of the config topic's consumer -------------------------------------
+
+LEVELS = {"null": "read_uncommitted", "read_committed": "read_committed"}
+"""By the consumer's setting; Kafka's default where there is none."""
+
+
+def _isolation(support: str) -> Asked:
+    def kafka(answers: Written) -> str | None:
+        level = of_written("isolation", support)(answers)
+        return None if level is None else LEVELS[level]
+
+    def ours(profile: Profile) -> str:
+        worker = Fold(profile, exactly_once=support == "enabled")
+        return "read_uncommitted" if worker.sees_aborted(TOPICS.config) else "read_committed"
+
+    return Asked(f"`exactly.once.source.support={support}`", kafka, ours)
+
+
+ISOLATION = tuple(map(_isolation, ("disabled", "preparing", "enabled")))
+
+# --- 30: who may write a status with `putSafe` --------------------------------------------------
+
+CACHED = (
+    *("nothing", "own, of generation 3"),
+    *(f"another's, of generation {generation}" for generation in (1, 2, 3)),
+)
+SAFELY = tuple(
+    Asked(f"generation 2 writes, cached is {cached}", of_written("safely", cached))
+    for cached in CACHED
+)

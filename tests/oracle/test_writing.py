@@ -1,0 +1,67 @@
+"""What workers write, and how they set up what they read with, asked of Kafka's own classes.
+
+These are the rows of the version matrix, at the end of its §3, that only a running worker writes:
+nothing of ours does. What we write too is in `tests/core/test_matrix_written.py`.
+"""
+
+from typing import Any
+
+import pytest
+
+from controlplane.core.profiles import Profile
+from tests.oracle.edges_of_classes import FALLBACK, ISOLATION, SAFELY
+from tests.oracle.writing import written
+
+ASKED = (
+    *("0.9.0.1", "0.10.0.1", "0.10.1.0", "2.5.0", "2.5.1", "3.2.2", "3.3.2", "3.4.1", "3.6.2"),
+    *("3.7.0", "3.7.1", "3.8.1", "4.3.0"),
+)
+
+ROWS: dict[tuple[str, ...], dict[str, Any]] = {
+    # What `DistributedHerder#updateDeletedTaskStatus` puts for a task that is no more (KAFKA-8869).
+    ("vanished",): {"0.9": None, "2.5.1": ["a-1 DESTROYED"]},
+    # `AbstractHerder#taskConfigsChanged`, when only the connector config has (KAFKA-9228). Older
+    # releases compare task configs within a method that needs a running worker.
+    ("rewritten",): {"0.9": None, "3.6.0": "not again", "3.7.1": "again"},
+    # `KafkaStatusBackingStore.CacheEntry`, asked by a worker of generation 2 before `putSafe`.
+    ("safely", "nothing"): {"0.9": None, "0.10.0": "refuses", "0.10.1": "writes"},
+    ("safely", "own, of generation 3"): {"0.9": None, "0.10.0": "writes"},
+    ("safely", "another's, of generation 1"): {"0.9": None, "0.10.0": "writes"},
+    ("safely", "another's, of generation 2"): {"0.9": None, "0.10.0": "writes"},
+    ("safely", "another's, of generation 3"): {"0.9": None, "0.10.0": "refuses"},
+}
+
+
+def told(release: str, path: tuple[str, ...]) -> Any:
+    """The answer; None where the release has no such class or method."""
+    found: Any = written(release)
+    for step in path:
+        found = None if found is None else found.get(step)
+    return found
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("release", ASKED)
+@pytest.mark.parametrize("path", ROWS, ids=", ".join)
+def test_what_workers_write(path: tuple[str, ...], release: str) -> None:
+    """By the first release of each span."""
+    profile = Profile.of(release)
+    spans = [value for since, value in ROWS[path].items() if profile.within(since, None)]
+    assert told(release, path) == spans[-1]
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("release", ["3.4.1", "3.7.1", "4.3.0"])
+@pytest.mark.parametrize("asked", [FALLBACK, *ISOLATION], ids=lambda asked: asked.log)
+def test_how_workers_read(asked: Any, release: str) -> None:
+    """The classes answer, and we as they do."""
+    answer = asked.kafka(written(release))
+    assert answer is not None
+    assert answer == asked.ours(Profile.of(release))
+
+
+@pytest.mark.java
+def test_what_cannot_be_asked_is_left_out() -> None:
+    """There was no own offsets topic before 3.3, and no status topic before 0.10."""
+    assert FALLBACK.kafka(written("3.2.2")) is None
+    assert SAFELY[0].kafka(written("0.9.0.1")) is None

@@ -1,0 +1,26 @@
+"""What the classes of a release tell about writing, and about their consumers (`Writing.java`)."""
+
+import json
+import os
+import subprocess
+from functools import cache
+from typing import Any
+
+from tests.jars import java
+from tests.oracle.kafka import harness, release_path
+
+TIMEOUT_S = 60
+
+
+@cache
+def written(release: str) -> dict[str, Any]:
+    """By question the answer; a question that makes no sense for the release is left out."""
+    path = os.pathsep.join((str(harness()), release_path(release)))
+    program = subprocess.run(
+        [str(java()), "-XX:TieredStopAtLevel=1", "-cp", path, "oracle.Writing"],
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=TIMEOUT_S,
+    )
+    answers: dict[str, Any] = json.loads(program.stdout)
+    return answers
