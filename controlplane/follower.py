@@ -34,8 +34,8 @@ from controlplane.recent import Recent
 
 Ends = Mapping[str, Sequence[int]]
 
-Listener = Callable[[Sequence[Entry]], None]
-"""Is called in the event loop, and must not take long."""
+Listener = Callable[[Entry, ClusterState, ClusterState], None]
+"""Is handed an entry and the states before and after it, in the event loop; must not take long."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +101,6 @@ class Follower:
         self._asked = Changes()
         self._turn = asyncio.Lock()
         self._moved = Changes()
-        self._listeners: list[Listener] = []
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -157,13 +156,20 @@ class Follower:
         return None if following is None else following.state()
 
     @contextmanager
-    def telling(self, listener: Listener) -> Iterator[None]:
-        """Meanwhile the listener is handed all entries that have been folded, as they come."""
-        self._listeners.append(listener)
+    def telling(self, profile: Profile, listener: Listener) -> Iterator[None]:
+        """Meanwhile the listener is told of every entry that this release folds, one by one.
+
+        Raises:
+            KeyError: this release has not been asked for before.
+        """
+        following = self._folds.get(profile.release)
+        if following is None:
+            raise KeyError(profile.release)
+        following.listeners.append(listener)
         try:
             yield
         finally:
-            self._listeners.remove(listener)
+            following.listeners.remove(listener)
 
     @property
     def moves(self) -> int:
@@ -334,8 +340,6 @@ class Follower:
         entries = in_order(entries_of(batches))
         for following in self._folds.values():
             following.apply(entries)
-        for listener in self._listeners:
-            listener(entries)
         for entry in entries:
             parts = self._ends[entry.topic]
             parts.extend([0] * (entry.partition + 1 - len(parts)))
@@ -363,6 +367,7 @@ class _Following:
 
     def __init__(self, fold: Fold) -> None:
         self._worker = fold
+        self.listeners: list[Listener] = []
         self._state: ClusterState | None = None
 
     def state(self) -> ClusterState:
@@ -372,8 +377,16 @@ class _Following:
         return self._state
 
     def apply(self, entries: Iterable[Entry]) -> None:
-        self._worker.apply_all(entries)
-        self._state = None
+        if not self.listeners:
+            self._worker.apply_all(entries)
+            self._state = None
+            return
+        for entry in entries:
+            before = self.state()
+            self._worker.apply(entry)
+            self._state = None
+            for listener in self.listeners:
+                listener(entry, before, self.state())
 
 
 async def _first_of(*works: Coroutine[Any, Any, None]) -> None:

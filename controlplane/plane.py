@@ -9,9 +9,9 @@ own.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -26,7 +26,7 @@ from controlplane.core.order import entries_of, in_order
 from controlplane.core.owners import owner
 from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
-from controlplane.core.profiles import KIP, Profile
+from controlplane.core.profiles import KIP, Profile, resolve
 from controlplane.core.state import ClusterState, Topics
 from controlplane.follower import Follower, Notices
 from controlplane.follower import Limits as FollowerLimits
@@ -41,6 +41,14 @@ class Partitions(msgspec.Struct, frozen=True, kw_only=True):
 
     offsets: int = 25
     status: int = 5
+
+
+CHANGES_WAITING = 10_000
+"""Changes that wait for one who watches: some MB. Who takes longer must look at the state."""
+
+
+class TooSlow(Exception):
+    """Changes were lost, because who watches does not take them."""
 
 
 class Refusal(Exception):
@@ -88,6 +96,7 @@ class ControlPlane:
         self._controller = controller
         self._follower = follower
         self._around = around
+        self._watching: set[asyncio.Queue[list[Change] | None]] = set()
 
     @classmethod
     @asynccontextmanager
@@ -109,25 +118,23 @@ class ControlPlane:
         """
         settings, around = settings or Settings(), around or Surroundings()
         notices = around.notices or _quiet()
-        plugins = around.plugins if around.plugins is not None else _installed()
-        context = Context(
-            profile=Profile.of(settings.profile), worker=settings.worker, plugins=plugins
-        )
+        context = _context(settings, around, notices)
         async with AsyncExitStack() as stack:
             log = await _opened(where, stack)
             await _make_topics(log, settings)
             follower = Follower(
                 log,
                 topics=settings.topics,
-                exactly_once=settings.exactly_once,
+                exactly_once=context.worker.exactly_once_source,
                 limits=FollowerLimits(gather_ms=0),
                 notices=notices,
             )
             await stack.enter_async_context(follower)
             world = World(around.now_ms, around.outside, notices, around.stepped)
             controller = await Controller.start(log, follower, context, world, settings.limits)
-            stack.push_async_callback(controller.close)
             plane = cls(log, controller, follower, around)
+            stack.callback(plane._end_watching)
+            stack.push_async_callback(controller.close)
             upkeep = keep_looking_after(
                 log, lambda: plane.state, around.now_ms, settings.upkeep, notices
             )
@@ -149,8 +156,11 @@ class ControlPlane:
         return (await self._follower.state_at(moment, reader)).state
 
     async def plan(self, command: AnyCommand) -> Plan | Rejected:
-        """A dry run: which records would be written, in which order, or why it is refused."""
-        return await self._controller.plan(command)
+        """A dry run: which records would be written, in which order, or why it is refused.
+
+        Nothing is written. A connector's hook is asked, as Kafka asks it before it writes.
+        """
+        return await self._controller.plan(_as_data(command))
 
     async def execute(
         self, command: AnyCommand, *, principal: str = "embedded", key: str | None = None
@@ -161,11 +171,12 @@ class ControlPlane:
         run once. Cancelling this leaves no command half-done.
 
         Raises:
+            TypeError: it is no command, or holds what no command can.
             Refusal: it is refused, and nothing was written.
             TimedOut, TooMany, LogError: it cannot be said how, or whether, it ends.
         """
         asked = Asked(
-            command=command,
+            command=_as_data(command),
             command_id=key or self._around.new_id(),
             at_ms=self._around.now_ms(),
             principal=principal,
@@ -192,26 +203,36 @@ class ControlPlane:
     async def watch(self) -> AsyncGenerator[Change, None]:
         """Every change of what is known from now on, whoever wrote it, with its record.
 
-        Only connectors that a record is about are looked at, so watching costs what is written.
+        Ends when the plane is closed. Only connectors that a record is about are looked at, so
+        watching costs what is written.
+
+        Raises:
+            TooSlow: so many changes wait to be taken (`CHANGES_WAITING`) that the next is lost.
         """
-        concerned: set[str] = set()
+        waiting: asyncio.Queue[list[Change] | None] = asyncio.Queue()
+        topics, profile = self.state.topics, self.state.profile
 
-        def listen(entries: Sequence[Entry]) -> None:
-            owners = (owner(one.topic, one.key, before.topics, before.profile) for one in entries)
-            concerned.update(name for name in owners if name is not None)
+        def listen(entry: Entry, before: ClusterState, after: ClusterState) -> None:
+            name = owner(entry.topic, entry.key, topics, profile)
+            changes = [] if name is None else diff(before, after, name)
+            if changes and waiting.qsize() <= CHANGES_WAITING:
+                waiting.put_nowait(changes)
 
-        before = self.state
-        with self._follower.telling(listen):
-            while True:
-                seen = self._follower.moves
-                now, names = self.state, sorted(concerned)
-                concerned.clear()
-                for name in names:
-                    for change in diff(before, now, name):
+        self._watching.add(waiting)
+        try:
+            with self._follower.telling(profile, listen):
+                while (changes := await waiting.get()) is not None:
+                    for change in changes:
                         yield change
-                before = now
-                if not concerned:
-                    await self._follower.moved(seen)
+                    if waiting.qsize() > CHANGES_WAITING:
+                        raise TooSlow(f"more than {CHANGES_WAITING} changes wait to be taken")
+        finally:
+            self._watching.discard(waiting)
+
+    def _end_watching(self) -> None:
+        """Nothing will change any more."""
+        for waiting in self._watching:
+            waiting.put_nowait(None)
 
 
 def _quiet() -> Notices:
@@ -221,11 +242,44 @@ def _quiet() -> Notices:
     return logger(quiet=True)
 
 
+def _context(settings: Settings, around: Surroundings, notices: Notices) -> Context:
+    """What decisions depend on, as the settings say."""
+    found = resolve(settings.profile)
+    if found.warning is not None:
+        notices.warning("release_not_known", reason=found.warning)
+    support = settings.exactly_once or settings.worker.exactly_once_source
+    return Context(
+        profile=found.profile,
+        worker=msgspec.structs.replace(settings.worker, exactly_once_source=support),
+        plugins=_installed() if around.plugins is None else around.plugins,
+    )
+
+
 def _installed() -> Plugins:
     """What can be found without a catalogue."""
     from controlplane.plugins import catalogued, in_python  # noqa: PLC0415 - reads a large file
 
     return catalogued(more=in_python())
+
+
+def _as_data(command: AnyCommand) -> AnyCommand:
+    """The command as it is read back from the command topic: lists are tuples, mappings dicts.
+
+    Raises:
+        TypeError: it is no command, or holds what cannot be data.
+    """
+    try:
+        data = msgspec.to_builtins(command, enc_hook=_dict_of)
+        same: AnyCommand = msgspec.convert(data, AnyCommand)
+    except (TypeError, msgspec.ValidationError) as error:
+        raise TypeError(f"{command!r} is no command: {error}") from None
+    return same
+
+
+def _dict_of(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{value!r} is no data")
 
 
 async def _ended(task: "asyncio.Task[None]") -> None:

@@ -20,6 +20,7 @@ from controlplane.core.commands import AnyCommand, Asked, ConnectorCommand, Patc
 from controlplane.core.context import Context
 from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.recover import Failed, recover
+from controlplane.core.redact import redacted_text
 from controlplane.core.state import ClusterState, CommandTrace
 from controlplane.follower import Notices
 from controlplane.logs.log import Fenced, Log, LogUnavailable
@@ -77,6 +78,7 @@ class Controller:
         self._doubtful: dict[str, dict[str, Failed]] = {}
         """By queue: commands that may be half-done, and what their askers were told."""
         self._healing: asyncio.Task[None] | None = None
+        self._closed = False
 
     @classmethod
     async def start(
@@ -114,7 +116,11 @@ class Controller:
         return state
 
     async def plan(self, command: AnyCommand) -> Plan | Rejected:
-        """What would be done for a command. Nothing is written; hooks are called."""
+        """What would be done for a command. Nothing is written.
+
+        Hooks are called, as Kafka calls them before it writes: some change systems outside.
+        """
+        self._check_open()
         return await self._deciding.decided(await self._knowing(command), command)
 
     async def execute(self, asked: Asked) -> Ended:
@@ -128,6 +134,7 @@ class Controller:
             Fenced: another writer has taken over.
             NotWritten: the log could not be written; what had begun is ended later.
         """
+        self._check_open()
         job = self._running.get(asked.command_id)
         if job is None:
             known = self._known(asked)
@@ -136,17 +143,24 @@ class Controller:
             job = self._begin(asked)
         elif job.asked.command != asked.command:
             return traces.other_command(job.asked)
+        job.askers += 1
         try:
             async with asyncio.timeout(self._limits.request_timeout_ms / 1_000):
                 return await asyncio.shield(job.task)
         except TimeoutError:
             raise TimedOut(timed_out(asked.command, job.since_ms, begun=job.begun)) from None
         except asyncio.CancelledError:
-            job.abandon()
+            if self._closed and job.task.cancelled():
+                self._check_open()
+            if job.askers == 1:  # somebody else may wait for the same
+                job.abandon()
             raise
+        finally:
+            job.askers -= 1
 
     async def close(self) -> None:
         """Let what has begun come to its end; what waits for its turn is dropped."""
+        self._closed = True
         for job in self._running.values():
             job.abandon()
         tasks: list[asyncio.Task[Any]] = [job.task for job in self._running.values()]
@@ -154,6 +168,11 @@ class Controller:
             self._healing.cancel()
             tasks.append(self._healing)
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._deciding.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogUnavailable("Worker is shutting down")
 
     # --- one command --------------------------------------------------------------------------
 
@@ -175,23 +194,25 @@ class Controller:
     async def _run(self, job: "_Job") -> Ended:
         asked = job.asked
         async with self._turns.turn(_queue_of(asked.command)):
-            job.begin(self._world.now_ms())
+            job.since_ms = self._world.now_ms()
             await self._settle_doubt(_queue_of(asked.command))
             known = self._known(asked)
             if known is not None:  # it was this one that was in doubt
                 return known
             try:
-                ended = await self._decide_and_perform(asked)
+                ended = await self._decide_and_perform(job)
                 self._tell(asked, ended, self._world.now_ms() - job.since_ms)
             finally:
                 self._performing.written(asked)
             return ended
 
-    async def _decide_and_perform(self, asked: Asked) -> Ended:
+    async def _decide_and_perform(self, job: "_Job") -> Ended:
+        asked = job.asked
         if isinstance(asked.command, PatchConfig):
             await self._read_to_end()  # what is patched is the config that lies in the log now
         state = await self._knowing(asked.command)
         decision = await self._deciding.decided(state, asked.command)
+        job.begun = True  # up to here nothing has been written
         if isinstance(decision, Rejected):
             if self._traced and self._refusals.admits(asked.at_ms):
                 await self._performing.refuse(asked, decision)
@@ -218,7 +239,7 @@ class Controller:
             connector=getattr(asked.command, "connector", None),
             principal=asked.principal,
             outcome=refused.reason.value if refused else "done",
-            reason=refused.text if refused else None,
+            reason=redacted_text(refused.text or "") if refused else None,
             records=self._performing.written(asked),
             command_id=asked.command_id,
             took_ms=took_ms,
@@ -301,13 +322,11 @@ class _Job:
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
+        self.askers = 0
         self.begun = False
+        """Whether anything may have been written."""
         self.since_ms = asked.at_ms
         """Since when it waits, or since when it has been under way."""
-
-    def begin(self, now_ms: int) -> None:
-        """It is its turn."""
-        self.begun, self.since_ms = True, now_ms
 
     def abandon(self) -> None:
         """Nobody waits for it any more: if it has not begun, it never will."""

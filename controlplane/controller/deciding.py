@@ -1,10 +1,12 @@
 """Deciding with the world's help: what `decide` asks is answered here, until it has a plan."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 
 import msgspec
 
-from controlplane.controller.outside import Outside, OutsideFailed
+from controlplane.controller.outside import Outside
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
 from controlplane.core.decide import decide
@@ -21,14 +23,23 @@ from controlplane.core.state import ClusterState
 
 
 class Deciding:
-    """Decides as one worker. Hooks of connectors are called in a thread: they may take long."""
+    """Decides as one worker. Hooks of connectors are called in threads of their own."""
 
-    def __init__(self, context: Context, outside: Outside) -> None:
+    def __init__(self, context: Context, outside: Outside, hooks_at_once: int = 8) -> None:
         self.context = context
         self._outside = outside
+        # Not the event loop's own threads: a slow hook must not keep others from the log.
+        self._threads = ThreadPoolExecutor(hooks_at_once, thread_name_prefix="alter offsets")
+
+    def close(self) -> None:
+        """Ask no hook any more. One that is being asked is not waited for."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def decided(self, state: ClusterState, command: AnyCommand) -> Plan | Rejected:
-        """What has to be done for a command, every question answered."""
+        """What has to be done for a command, every question answered.
+
+        Cancelling this has no consequence but what a hook may have done.
+        """
         context = self.context
         while True:
             decision = decide(state, command, context)
@@ -41,12 +52,14 @@ class Deciding:
                 case AskGroup():
                     try:
                         group = await self._outside.group_offsets(decision.group)
-                    except OutsideFailed as failure:
-                        return Rejected(Reason.FAILED, str(failure))
+                    except Exception as failure:  # noqa: BLE001 - it may fail in any way
+                        return Rejected(Reason.FAILED, str(failure) or type(failure).__name__)
                     context = msgspec.structs.replace(context, group=group)
 
     async def _hook(self, question: AskHook) -> HookOutcome:
         hook = self.context.plugins.hook(question.config.get("connector.class"))
         if hook is None:
             return Done(definite=False)
-        return await asyncio.to_thread(hook, question.config, question.offsets)
+        asked = deepcopy(dict(question.config)), deepcopy(question.offsets)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, hook, *asked)

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 from controlplane.controller import traces
-from controlplane.controller.outside import Outside, OutsideFailed
+from controlplane.controller.outside import Outside
 from controlplane.controller.writing import Writing
 from controlplane.core.commands import Asked
 from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected, Step
-from controlplane.logs.log import LogUnavailable
+from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable
 
 Stepped = Callable[[Asked, Step], Awaitable[None]]
 """Called behind every step, when it is durable: what it raises ends the command there."""
@@ -64,14 +64,15 @@ class Performing:
             is_last = step is plan.steps[-1]
             end = self._finished(asked, plan.outcome) if is_last else []
             if step.action is None and not step.best_effort:
-                await self._write(asked, step, [*begun, *step.records, *end])
+                failed = await self._write(asked, step, [*begun, *step.records, *end])
             else:  # what may fail on its own is no part of a batch
                 await self._append(asked, begun)
                 failed = await self._try(asked, step)
-                if failed is not None:
-                    await self.take_back(asked, [*done, step], failed)
-                    return failed
+                end = end if failed is None else []
                 await self._append(asked, end)
+            if failed is not None:
+                await self.take_back(asked, [*done, step], failed)
+                return failed
             begun = []
             done.append(step)
             await self._stepped(asked, step)
@@ -99,12 +100,15 @@ class Performing:
         """How many records a command has written that has ended now; they are counted no more."""
         return self._written.pop(asked.command_id, 0)
 
-    async def _write(self, asked: Asked, step: Step, drafts: Sequence[Draft]) -> None:
-        """Append what a plan cannot do without."""
+    async def _write(self, asked: Asked, step: Step, drafts: Sequence[Draft]) -> Rejected | None:
+        """Append what a plan cannot do without; why the command fails by it, if it does."""
         try:
             await self._append(asked, drafts)
         except LogUnavailable as failure:
             raise NotDone(step, failure) from failure
+        except LogNotUsable as failure:  # trying again will not help
+            return Rejected(Reason.FAILED, _told(step, failure))
+        return None
 
     async def _try(self, asked: Asked, step: Step) -> Rejected | None:
         """Do something that may fail; why the command fails by it, if it does."""
@@ -113,10 +117,12 @@ class Performing:
                 await self._append(asked, step.records)
             else:
                 await self._outside.perform(step.action)
-        except LogUnavailable:
+        except Fenced:
+            raise
+        except LogUnavailable as failure:
             if not step.best_effort:
-                raise
-        except OutsideFailed as failure:
+                raise NotDone(step, failure) from failure
+        except Exception as failure:  # noqa: BLE001 - what lies outside may fail in any way
             if not step.best_effort:
                 return Rejected(Reason.FAILED, _told(step, failure))
         return None
@@ -138,4 +144,5 @@ class Performing:
 
 def _told(step: Step, failure: Exception) -> str:
     """Why a command fails, and at which step of it, where the plan has words for that."""
-    return f"Failed to {step.doing}: {failure}" if step.doing else str(failure)
+    text = str(failure) or type(failure).__name__
+    return f"Failed to {step.doing}: {text}" if step.doing else text

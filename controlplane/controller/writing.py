@@ -60,7 +60,11 @@ class Writing:
         ]
         await self._reader.follow({topic for topic, _ in places})  # or it never reads them back
         positions = await self._persist(records)
-        await self._reader.passed(positions)
+        try:
+            async with asyncio.timeout(self._limits.write_patience_ms / 1_000):
+                await self._reader.passed(positions)
+        except TimeoutError:
+            raise LogUnavailable("what was written could not be read back") from None
         return len(records)
 
     async def _persist(self, records: Sequence[Record]) -> Sequence[Position]:

@@ -43,9 +43,9 @@ class Watch:
         """Look for a commit, and wake those who wait if there has been one."""
         if self._closed:
             return
-        # Busy for a moment while another process recovers the file: the next look will tell.
+        # Busy while another process recovers the file, or damaged: whoever reads it is told.
         version = self._version
-        with suppress(sqlite3.OperationalError):
+        with suppress(sqlite3.DatabaseError):
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         if version != self._version:
             self._version = version

@@ -17,7 +17,7 @@ from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 
-from controlplane.logs.log import LogError, LogUnavailable
+from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite.errors import log_error
 from controlplane.logs.sqlite.ledger import Ledger
 from controlplane.logs.sqlite.settings import SqliteSettings
@@ -56,6 +56,8 @@ class Writer:
     ) -> None:
         self._path = path
         self._settings = settings
+        opened = path.stat()
+        self._identity = opened.st_dev, opened.st_ino
         self._committed = committed
         self._loop = asyncio.get_running_loop()
         self._ledger = Ledger(connection)
@@ -137,6 +139,7 @@ class Writer:
 
     def _begin(self) -> None:
         """Begin a transaction, waiting for those of other processes for a bounded time."""
+        self._check_there()
         deadline = time.monotonic() + self._settings.write_wait_ms / 1_000
         while True:
             try:
@@ -149,6 +152,14 @@ class Writer:
                 time.sleep(random.uniform(*RETRY_MS) / 1_000)  # noqa: S311  no secret
             else:
                 return
+
+    def _check_there(self) -> None:
+        """Raise `LogNotUsable` if what we write to is no longer what lies at the path."""
+        with suppress(FileNotFoundError):
+            there = self._path.stat()
+            if (there.st_dev, there.st_ino) == self._identity:
+                return
+        raise LogNotUsable(f"The log {self._path} was deleted or replaced: open it again")
 
     def _roll_back(self) -> None:
         self._ledger.forget()

@@ -1,0 +1,202 @@
+"""What reviewers broke: failures of every sort between two steps, askers that share and leave."""
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.controller import Alone, Limits, TimedOut
+from controlplane.core.commands import (
+    AlterOffsets,
+    Change,
+    CreateConnector,
+    PauseConnector,
+    ResetOffsets,
+    ResumeConnector,
+    StopConnector,
+)
+from controlplane.core.plan import AnyAction, Done, HookOutcome
+from controlplane.core.plugins import Plugin
+from controlplane.logs.log import LogError, LogUnavailable
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.plane import ControlPlane, Refusal, Settings
+from controlplane.plugins import catalogued
+from tests.controller.scene import CONFIG, configured, plane_on, raw, written
+
+SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "topics": "t"}
+STOP = StopConnector("orders")
+
+
+@pytest.fixture
+async def log() -> MemoryLog:
+    """A log in which `orders` and `users` are configured."""
+    made = MemoryLog()
+    for topic, partitions in ((CONFIG, 1), ("connect-offsets", 5), ("connect-status", 5)):
+        await made.create_topic(topic, partitions)
+    await made.append([configured("orders"), configured("users")])
+    return made
+
+
+class Broken(Alone):
+    """A world in which consumer groups cannot be reached."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def perform(self, action: AnyAction) -> None:
+        """Fail, as a socket does."""
+        del action
+        self.asked += 1
+        raise TimeoutError
+
+
+async def test_the_world_fails_in_its_own_way() -> None:
+    """Whatever an action raises, the command has failed and says so; it does not come back."""
+    log, world = MemoryLog(), Broken()
+    alter = AlterOffsets(
+        "sink", (Change({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 3}),)
+    )
+    async with plane_on(log, outside=world, plugins=None) as plane:
+        await plane.execute(CreateConnector("sink", SINK))
+        await plane.execute(StopConnector("sink"))
+        with pytest.raises(Refusal, match="TimeoutError"):
+            await plane.execute(alter, key="k")
+        assert plane.state.commands["k"].finished is not None
+    async with plane_on(log, outside=world, plugins=None) as plane:
+        assert world.asked == 1
+
+
+async def test_a_topic_that_cannot_be_made(tmp_path: Path) -> None:
+    """A step that can never be done fails its command; the plane goes on, and opens again."""
+    config = '{"properties":{"connector.class":"FileStreamSource","topic":"t","file":"f",'
+    config += '"offsets.storage.topic":"no topic","name":"odd"}}'
+    log = await SqliteLog.open(tmp_path / "state.db")
+    change = Change({"filename": "f"}, {"position": 1})
+    async with plane_on(log, plugins=None) as plane:
+        changes = plane.watch()
+        coming = asyncio.ensure_future(anext(changes))
+        await asyncio.sleep(0)
+        await log.append([raw(CONFIG, "connector-odd", config)])
+        await coming
+        await plane.execute(StopConnector("odd"))
+        with pytest.raises(Refusal):
+            await plane.execute(AlterOffsets("odd", (change,)), key="k")
+        await plane.execute(PauseConnector("odd"))
+    async with plane_on(log, plugins=None) as plane:
+        assert not [one for one in plane.state.commands.values() if one.unfinished]
+    await log.close()
+
+
+async def test_askers_who_share_a_key(log: MemoryLog) -> None:
+    """One who goes away takes the command from nobody else."""
+    go_on = asyncio.Event()
+
+    async def stepped(*_: object) -> None:
+        await go_on.wait()
+
+    async with plane_on(log, stepped=stepped) as plane:
+        first = asyncio.create_task(plane.execute(STOP))
+        await asyncio.sleep(0.01)
+        ask = [asyncio.create_task(plane.execute(ResumeConnector("orders"), key="k")) for _ in "ab"]
+        await asyncio.sleep(0.01)
+        ask[0].cancel()
+        go_on.set()
+        await asyncio.gather(first, ask[1])
+        assert plane.state.commands["k"].finished is not None
+
+
+async def test_waiting_when_the_plane_closes(log: MemoryLog) -> None:
+    """Who waits for his turn is told, who asks afterwards, too; who watches comes to an end."""
+    go_on = asyncio.Event()
+
+    async def stepped(*_: object) -> None:
+        await go_on.wait()
+
+    async def seen(plane: ControlPlane) -> int:
+        return len([change async for change in plane.watch()])
+
+    async with plane_on(log, stepped=stepped) as plane:
+        watcher = asyncio.create_task(seen(plane))
+        first = asyncio.create_task(plane.execute(STOP))
+        await asyncio.sleep(0.01)
+        second = asyncio.create_task(plane.execute(ResumeConnector("orders")))
+        await asyncio.sleep(0.01)
+        asyncio.get_running_loop().call_later(0.01, go_on.set)
+    await first
+    for late in (second, plane.execute(STOP)):
+        with pytest.raises(LogUnavailable, match="Worker is shutting down"):
+            await late
+    assert await watcher == 1
+
+
+async def test_every_change_is_seen(log: MemoryLog) -> None:
+    """Also by one who takes his time."""
+    async with plane_on(log) as plane:
+        seen: list[Any] = []
+
+        async def watch() -> None:
+            async for change in plane.watch():
+                seen.append(change.after)
+                await asyncio.sleep(0.001)
+
+        watcher = asyncio.create_task(watch())
+        await asyncio.sleep(0)
+        for _ in range(10):
+            await plane.execute(PauseConnector("orders"))
+            await plane.execute(ResumeConnector("orders"))
+    await watcher
+    assert seen == ["PAUSED", "STARTED"] * 10
+
+
+async def test_slow_hooks_keep_nobody_waiting(log: MemoryLog) -> None:
+    """Hooks that take for ever stop neither other connectors nor the end of the plane."""
+    held = threading.Event()
+
+    def hook(config: Mapping[str, Any], offsets: Any) -> HookOutcome:
+        del config, offsets
+        held.wait(60)
+        return Done(definite=True)
+
+    slow = Plugin(class_name="lab.Source", type="source", version="1", hook=hook)
+    limits = Limits(request_timeout_ms=50)
+    names = [f"slow-{number}" for number in range(20)]
+    await log.append([configured(name) for name in names])
+    settings, plugins = Settings(limits=limits), catalogued(more=[slow])
+    try:
+        async with asyncio.timeout(30), plane_on(log, settings, plugins=plugins) as plane:
+            await asyncio.gather(*(plane.execute(StopConnector(name)) for name in names))
+            waiting = [plane.execute(ResetOffsets(name)) for name in names]
+            told = await asyncio.gather(*waiting, return_exceptions=True)
+            assert {type(one) for one in told} == {TimedOut}
+            await plane.execute(PauseConnector("users"))
+    finally:
+        held.set()
+
+
+@pytest.mark.parametrize("replaced", [True, False], ids=["replaced", "deleted"])
+async def test_the_file_is_gone(tmp_path: Path, *, replaced: bool) -> None:
+    """Nothing is acknowledged into a file that nobody will find again."""
+    path = tmp_path / "state.db"
+    log = await SqliteLog.open(path)
+    async with plane_on(log) as plane:
+        await plane.execute(CreateConnector("orders", {"connector.class": "lab.Source"}))
+        before = await written(log, CONFIG)
+        path.rename(tmp_path / "elsewhere.db")
+        if replaced:
+            path.write_bytes(b"")
+        with pytest.raises(LogError, match="deleted or replaced: open it again"):
+            await plane.execute(STOP)
+    assert await written(log, CONFIG) == before
+    await log.close()
+
+
+async def test_what_is_no_command(log: MemoryLog) -> None:
+    """Said in one sentence, before anything is asked of anybody."""
+    async with plane_on(log) as plane:
+        for odd in ("stop", StopConnector(5), CreateConnector("a", {"k": object()})):  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match="is no command"):
+                await plane.execute(odd)  # type: ignore[arg-type]
