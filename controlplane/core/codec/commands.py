@@ -4,7 +4,6 @@ import json
 
 import msgspec
 
-from controlplane.core import javajson
 from controlplane.core.records import CommandRecord, Invalid
 
 _DECODER: msgspec.json.Decoder[CommandRecord] = msgspec.json.Decoder(CommandRecord)
@@ -45,4 +44,6 @@ def encode_command(record: CommandRecord) -> tuple[bytes, bytes]:
     try:
         return key, _ENCODER.encode(record)
     except UnicodeEncodeError:
-        return key, javajson.encode(msgspec.to_builtins(record))
+        # Half a surrogate pair again, as an escape.
+        text = json.dumps(msgspec.to_builtins(record), separators=(",", ":"))
+        return key, text.encode("ascii")

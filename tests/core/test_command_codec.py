@@ -1,0 +1,55 @@
+"""Commands as records of the command topic, and back: whatever their configs and offsets hold."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.controller import traces
+from controlplane.core.codec import decode_command, encode_command
+from controlplane.core.commands import (
+    AlterOffsets,
+    AnyCommand,
+    Asked,
+    Change,
+    CreateConnector,
+    PublishTasks,
+)
+from controlplane.core.plan import Draft, Plan, Step
+from controlplane.core.records import CommandAccepted
+from controlplane.core.state import CommandTrace
+
+HALF = "\ud801"
+"""Half a surrogate pair: Java has it in a text like any other, and UTF-8 has no bytes for it."""
+
+CHANGES = (Change({"file": HALF}, {"at": 2**63, "far": 1e300}), Change({"file": "b"}, None))
+
+COMMANDS = [
+    CreateConnector("a", {"name": "a", "k": HALF}, initial_offsets=CHANGES),
+    AlterOffsets("a", CHANGES),
+    PublishTasks("a", ({"k": HALF}, {"k": "v"})),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda one: type(one).__name__)
+def test_a_command_with_half_a_surrogate_comes_back(command: AnyCommand) -> None:
+    """The command, and its plan, as they were accepted."""
+    asked = Asked(command=command, command_id=f"id-{HALF}", at_ms=1)
+    step = Step("write", (Draft("t", b"k", b"\xff\x00"), Draft("t", b"k", None)), doing=HALF)
+    plan = Plan((step, Step("config", barrier=("t",))), commit_point="config")
+    draft = traces.accepted("commands", asked, plan)
+    record = decode_command(draft.key, draft.value)
+    assert isinstance(record, CommandAccepted)
+    trace = CommandTrace(record)
+    assert traces.asked_of(trace) == asked
+    assert traces.is_of(trace, command)
+    assert msgspec.convert(record.plan, Plan) == plan
+
+
+@pytest.mark.parametrize("text", ["", HALF])
+def test_a_record_is_the_same_with_and_without(text: str) -> None:
+    """The two ways of writing a record differ in nothing but the escape."""
+    told: Any = {"list": ({"n": 2**63}, 1.5, None, True, "\x00é\U0001f600"), "text": text}
+    record = CommandAccepted("id", 1, "ana", told)
+    decoded = decode_command(*encode_command(record))
+    assert decoded == CommandAccepted("id", 1, "ana", {**told, "list": list(told["list"])})
