@@ -116,6 +116,26 @@ class Rejected(msgspec.Struct, frozen=True):
     reason: Reason
     text: str | None
 
+    @property
+    def sentence(self) -> str:
+        """What people are told: Connect's wording, or ours where a worker has none."""
+        return self.text or _SENTENCES[self.reason]
+
+
+_SENTENCES: Mapping[Reason, str] = {
+    Reason.NO_SUCH_CONNECTOR: "There is no such connector",
+    Reason.NO_SUCH_TASK: "There is no such task",
+    Reason.NO_SUCH_LOGGER_LEVEL: "There is no such logger level: use DEBUG, INFO, WARN or ERROR",
+    Reason.NO_STATUS: "Nothing is reported of the connector yet: try again when it has started",
+    Reason.ALREADY_EXISTS: "There is such a connector already",
+    Reason.INVALID: "The command cannot be fulfilled as it is",
+    Reason.NOT_STOPPED: "The connector must be stopped first",
+    Reason.FORBIDDEN: "The worker's settings do not allow it",
+    Reason.CONFLICT: "Somebody else is changing the same just now: try again",
+    Reason.NOT_OFFERED: "This release of Kafka has no such command: use another profile",
+    Reason.FAILED: "The worker fails at it, and does not say why",
+}
+
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What the asker is told when all steps are done."""

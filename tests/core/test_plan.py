@@ -1,0 +1,12 @@
+"""Refusals as people are told them."""
+
+import pytest
+
+from controlplane.core.plan import Reason, Rejected
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_refusal_says_something(reason: Reason) -> None:
+    """People are told a sentence, also where a worker has none."""
+    assert len(Rejected(reason, None).sentence.split()) >= 4
+    assert Rejected(reason, "told").sentence == "told"
