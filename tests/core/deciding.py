@@ -7,6 +7,7 @@ from typing import Any
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
 from controlplane.core.decide import Decision, decide
+from controlplane.core.decide.names import is_step
 from controlplane.core.entry import Entry
 from controlplane.core.plan import Plan, Rejected
 from controlplane.core.plugins import parse_catalogue
@@ -53,6 +54,7 @@ def planned(
     """The same where there must be a plan."""
     decision = decided(log, command, release, **settings)
     assert isinstance(decision, Plan), decision
+    assert all(is_step(step.name) for step in decision.steps)
     return decision
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from controlplane.core.commands import FenceTasks, PublishTasks
 from controlplane.core.plan import FenceProducers, Reason, Rejected
+from controlplane.core.plugins import Plugins
 from tests.core.deciding import SINK, SOURCE, planned, refused, steps, text
 from tests.core.logs import Pair, config, raw, read, tasks
 
@@ -124,6 +125,14 @@ def test_only_sources_are_fenced(class_name: str) -> None:
     log = [("connector-a", f'{{"properties":{{"connector.class":"{class_name}"}}}}')]
     rejected = Rejected(Reason.INVALID, "Connector a is not a source connector")
     assert refused(log, FenceTasks("a"), "3.9") == refused(log, FenceTasks("a")) == rejected
+
+
+def test_what_nobody_knows_may_be_a_source() -> None:
+    """Without a catalogue: then it is not said to be none."""
+    log = [("connector-a", '{"properties":{"connector.class":"no.such.Class"}}')]
+    rejected = refused(log, FenceTasks("a"), plugins=Plugins())
+    assert rejected.reason is Reason.FAILED
+    assert rejected.sentence.startswith("Whether connector a is a source or a sink is not known")
 
 
 def test_there_was_no_fencing() -> None:

@@ -50,6 +50,8 @@ WRONG_LATER = {
     "PUT /connectors/a/fence via=w1 from=w3": "4: there is no worker w3 (there are: w1 w2)",
     "crash w3": "4: there is no worker w3 (there are: w1 w2)",
     "crash w1 behind=tasks": "4: `crash` has no option behind= (known: after=)",
+    "crash w1 after=nonsense": "4: no plan has a step nonsense (there are: config, state, tasks, ",
+    "crash w1 after=task-x": "4: no plan has a step task-x (there are: ",
     "start w1": "4: w1 runs already: `crash w1` first",
     "tick": "4: `tick` takes one word, and 0 are there",
     "tick soon": "4: `soon` is not a time: write it like 5s or 250ms",

@@ -11,6 +11,7 @@ from controlplane.core.commands import FenceTasks, PublishTasks
 from controlplane.core.context import Context
 from controlplane.core.decide.drafting import privileged
 from controlplane.core.plan import FenceProducers, Plan, Reason, Rejected, Step
+from controlplane.core.plugins import UNKNOWN_TYPE
 from controlplane.core.records import (
     ConfigRecord,
     Properties,
@@ -56,9 +57,18 @@ def fence(state: ClusterState, command: FenceTasks, context: Context) -> Plan | 
         return Rejected(Reason.NOT_OFFERED, None)
     if name not in state.config.connectors:
         return Rejected(Reason.NO_SUCH_CONNECTOR, f"Connector {name} not found")
-    if views.connector_type(state, name, context.plugins) != "source":
+    kind = views.connector_type(state, name, context.plugins)
+    if kind == UNKNOWN_TYPE and not context.plugins.at(context.profile).knows("source"):
+        return Rejected(Reason.FAILED, _UNKNOWN_KIND.format(name))
+    if kind != "source":
         return Rejected(Reason.INVALID, f"Connector {name} is not a source connector")
     return Plan(fencing(state, name, context), commit_point="count")
+
+
+_UNKNOWN_KIND = (
+    "Whether connector {} is a source or a sink is not known, and only sources are fenced: list "
+    "its class with its type in the plugin catalogue"
+)
 
 
 def fencing(state: ClusterState, name: str, context: Context) -> tuple[Step, ...]:

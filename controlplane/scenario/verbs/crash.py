@@ -1,5 +1,6 @@
 """`crash`: a worker dies, now or in the middle of a plan."""
 
+from controlplane.core.decide.names import PARTS, STEPS, is_step
 from controlplane.scenario.parse import Step
 from controlplane.scenario.verbs import asking
 from controlplane.scenario.verbs.asking import BadStep
@@ -20,9 +21,19 @@ async def crash(world: World, step: Step) -> list[str]:
     asking.only(step, words=1, options=("after",))
     name = asking.member(world.cluster.workers, step.words[0]).name
     if "after" in step.options:
-        world.cluster.armed[name] = step.options["after"]
+        world.cluster.armed[name] = _known(step.options["after"])
         return ["armed"]
     if name not in world.cluster.running:
         raise BadStep(f"{name} does not run: `start {name}` first")
     await world.cluster.end(name)
     return [f"{name} crashed"]
+
+
+def _known(name: str) -> str:
+    """The name of a step: one that no plan has would never come."""
+    if is_step(name):
+        return name
+    parts = ", ".join(f"{part}-" for part in PARTS)
+    raise BadStep(
+        f"no plan has a step {name} (there are: {', '.join(STEPS)}; in an undo behind {parts})"
+    )
