@@ -14,7 +14,6 @@ from controlplane.core.plugins import Plugin
 from controlplane.core.profiles import Profile
 from controlplane.core.validation import refusal
 from controlplane.plugins import (
-    GROUP,
     Connector,
     Unloadable,
     catalogued,
@@ -22,6 +21,7 @@ from controlplane.plugins import (
     in_python,
     kafkas_own,
 )
+from tests.declaring import declare
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 
@@ -200,19 +200,6 @@ def test_what_is_no_connector(connector: Any, told: str) -> None:
     """Is told by its name, with what it lacks."""
     with pytest.raises(Unloadable, match=f"{connector.__qualname__} is no connector: .*{told}"):
         described(connector)
-
-
-def declare(monkeypatch: pytest.MonkeyPatch, folder: Path, **points: str) -> None:
-    """Make an installed package that declares connectors."""
-    info = folder / "declaring-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: declaring\nVersion: 1.0\n")
-    lines = "\n".join(f"{name} = {value}" for name, value in points.items())
-    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{lines}\n")
-    (folder / "declared.py").write_text(
-        "class A:\n    kind, version, config = 'source', '1', ()\nnot_a_class = 1\n"
-    )
-    monkeypatch.syspath_prepend(str(folder))
 
 
 def test_declared_connectors_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from controlplane.core.moments import UnknownMoment
 from controlplane.core.plugins import CatalogueError
 from controlplane.core.profiles import UnknownRelease
 from controlplane.logs.log import LogError
+from controlplane.plugins import Unloadable
 from controlplane.properties import SettingsError
 
 REFUSED = 2
@@ -38,12 +39,16 @@ class Refused(click.ClickException):
     exit_code = REFUSED
 
 
+_INPUT = (LogError, SettingsError, UnknownRelease, UnknownMoment, CatalogueError, Unloadable)
+"""What is wrong with what we are given."""
+
+
 @contextmanager
 def one_sentence() -> Iterator[None]:
     """Turn what is wrong with the input into `Refused`; a defect of ours stays a traceback."""
     try:
         yield
-    except (LogError, SettingsError, UnknownRelease, UnknownMoment, CatalogueError) as error:
+    except _INPUT as error:
         raise Refused(str(error)) from None
 
 

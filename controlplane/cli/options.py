@@ -13,7 +13,7 @@ from controlplane.core.plugins import CatalogueError, Plugins
 from controlplane.core.profiles import Profile, check_support, resolve
 from controlplane.core.state import Topics
 from controlplane.logs.opening import DumpForm, Opening
-from controlplane.plugins import catalogued
+from controlplane.plugins import catalogued, in_python
 from controlplane.settings import Configuration, WorkerSettings
 
 __all__ = [
@@ -126,15 +126,19 @@ def plugins_option(command: Command) -> Command:
 
 
 def read_plugins(path: Path | None) -> Plugins:
-    """The catalogue in a file; without one every type is unknown, and every class is trusted.
+    """The catalogue in a file, and the connectors that installed packages declare.
+
+    Without a file Kafka's own are known as well, and every other class is trusted.
 
     Raises:
         CatalogueError: not a catalogue.
+        Unloadable: a connector of an installed package cannot be loaded.
     """
+    declared = in_python()
     if path is None:
-        return catalogued()
+        return catalogued(more=declared)
     try:
-        return catalogued(path.read_bytes())
+        return catalogued(path.read_bytes(), declared)
     except CatalogueError as error:
         raise CatalogueError(
             f"{path} is no catalogue of connector classes ({error}): give the answer of "

@@ -49,6 +49,13 @@ _ASSIGNED = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
+_ENTRY = re.compile(
+    rf"(?P<name>(?:^|(?<=, ))(?=[\w.-]*?(?:{_ANY_KEY}))[\w.-]++=)"
+    r"(?P<value>.*?)(?=, [\w.-]++=|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A secret's entry in a map as Java's `toString` has it."""
+
 
 def is_secret(key: str) -> bool:
     """Whether the value of a config key is to be hidden."""
@@ -107,6 +114,20 @@ def redacted_text(text: str) -> str:
     """A text without the secrets in it."""
     text = _USER_INFO.sub(rf"\1:{HIDDEN}@", _PRIVATE_KEY.sub(rf"\1{HIDDEN}\2", text))
     return _ASSIGNED.sub(_unassigned, _AUTHORIZED.sub(rf"\1{HIDDEN}", text))
+
+
+def redacted_refusal(text: str) -> str:
+    """A refusal as people may see it.
+
+    Where Connect repeats a config it writes `{key=value, key=value}`, and a value may hold
+    anything, also commas and braces: it ends where the next key begins.
+    """
+    before, begin, rest = text.partition("{")
+    inside, end, after = rest.rpartition("}")
+    if not end:
+        return redacted_text(text)
+    hidden = redacted_text(_ENTRY.sub(_unassigned, inside))
+    return f"{redacted_text(before)}{begin}{hidden}{end}{redacted_text(after)}"
 
 
 def _unassigned(found: re.Match[str]) -> str:

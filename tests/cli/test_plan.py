@@ -13,6 +13,7 @@ from controlplane.core.entry import Entry
 from controlplane.logs.dumps import read_dump
 from tests.cli.calling import Said, call, embedded, refusal
 from tests.core.logs import config, connector, tasks
+from tests.declaring import declare
 from tests.recorded import HISTORIES, recorded
 
 LOG = HISTORIES / "life-3.9.log.jsonl"
@@ -135,6 +136,35 @@ def test_secrets_are_hidden_from_people() -> None:
     assert said.out.count("[hidden]") == 3  # the record, the answer, the effect
     document = planned("PUT", "/connectors/new/config", body)
     assert '"password":"s3cret"' in records(document)[0][2]  # type: ignore[operator]
+
+
+def test_secrets_in_a_refusal_are_hidden_from_people() -> None:
+    """Connect repeats a config without a class, all of it."""
+    asked = ("PUT", "/connectors/new/config", '{"database.password":"s3cret, and more"}')
+    said = plan(*asked)
+    assert said.code == 1
+    assert "{name=new, database.password=[hidden]} contains no connector type" in said.out
+    told = "Connector config {name=new, database.password=s3cret, and more} contains no"
+    assert plan("-o", "json", *asked).json["refused"]["message"].startswith(told)
+
+
+def test_connectors_of_installed_packages_are_known(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With a catalogue and without."""
+    declare(monkeypatch, tmp_path, a="declared:A")
+    asked = ("PUT", "/connectors/new/config", '{"connector.class":"declared.A"}')
+    for said in (call("plan", LOG, *asked), plan(*asked)):
+        assert said.code == 0
+        assert "assumed" not in said.out
+    assert call("plan", LOG, "-o", "json", *asked).json["answer"]["body"]["type"] == "source"
+
+
+def test_a_package_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is named in one sentence."""
+    declare(monkeypatch, tmp_path, b="declared:B")
+    told = refusal(call("plan", LOG, "PUT", "/connectors/pages/stop"))
+    assert "declared:B, declared as b, fails: AttributeError" in told
 
 
 def test_nothing_is_written(tmp_path: Path) -> None:

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.core.redact import HIDDEN, is_secret, redacted, redacted_text
+from controlplane.core.redact import (
+    HIDDEN,
+    is_secret,
+    redacted,
+    redacted_refusal,
+    redacted_text,
+)
 
 PEM = "-----{0} {2}-----{{}}-----{1} {2}-----".format("BEGIN", "END", "PRIVATE KEY")
 
@@ -130,6 +136,26 @@ DEPTH = 100_000
 """Far more than Python may call itself."""
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "Connector config {name=a, database.password=s3cret} contains no connector type",
+            "Connector config {name=a, database.password=[hidden]} contains no connector type",
+        ),
+        ("{db.password=s3, c}r=e t, a=b}", "{db.password=[hidden], a=b}"),
+        ("{a=1, x.secret=s3 cret, c\nr, 3t}", "{a=1, x.secret=[hidden]}"),
+        ("{a=1, token=${file:/x:y}, b=2}", "{a=1, token=${file:/x:y}, b=2}"),
+        ("Connector a already exists", "Connector a already exists"),
+        ("Unknown {password=abc def", "Unknown {password=[hidden] def"),
+    ],
+)
+def test_a_config_in_a_refusal(text: str, told: str) -> None:
+    """Connect repeats the whole config, in Java's words."""
+    assert redacted_refusal(text) == told
+    assert redacted_refusal(told) == told
+
+
 def test_deep_values_are_looked_into() -> None:
     """Connect reads values that are nested as deeply as its stack holds."""
     deep: Any = {"password": "s3cret"}
@@ -147,6 +173,7 @@ def test_no_text_takes_long(word: str) -> None:
     text = word * (200_000 // len(word))
     assert redacted_text(redacted_text(text)) == redacted_text(text)
     assert redacted_text(f"password{text}") is not None
+    assert redacted_refusal(f"{{password={text}}}") == "{password=[hidden]}"
 
 
 JSON = st.recursive(

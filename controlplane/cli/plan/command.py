@@ -27,6 +27,7 @@ from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
 from controlplane.core.plan import GroupOffsets, Plan, Rejected
 from controlplane.core.profiles import KIP
+from controlplane.core.redact import redacted_refusal
 from controlplane.core.state import ClusterState
 from controlplane.core.undo import restoration
 from controlplane.rest.errors import NoSuchMethod, NoSuchPath, RestError, refused
@@ -93,7 +94,8 @@ def plan(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """Show what a request would write at this point of a LOG, or why it would be refused.
 
     METHOD and PATH are those of Connect's REST API; BODY is the JSON itself, @FILE, or - for
-    standard input. Nothing is written, no connector's code runs, no worker is asked.
+    standard input. Nothing is written and no worker is asked; of connectors, only those in Python
+    are asked about offsets.
 
     Exit code 1: refused.
     """
@@ -171,7 +173,8 @@ def _refuse(source: Source, question: _Question, error: RestError) -> None:
         print_json(source.about | {"profile": profile.release, "refused": refusal})
         return
     who = heading(profile, source, "would write nothing to")
-    say(f"{who}: {answer.status} {message or ''}".rstrip(), style="bold")
+    told = redacted_refusal(message or "")
+    say(f"{who}: {answer.status} {told}".rstrip(), style="bold")
     if isinstance(error, NoSuchPath | NoSuchMethod):
         say(f"{profile.release} has no such endpoint, or not for this method")
 

@@ -51,9 +51,9 @@ class Foreseen(NamedTuple):
 def foresee(
     state: ClusterState, command: AnyCommand, context: Context, group: GroupOffsets | None = None
 ) -> Foreseen:
-    """Decide a command. What the decision asks is answered by the catalogue of plugins and `group`.
+    """Decide a command. What the decision asks is answered by the known plugins and `group`.
 
-    Nothing is asked of the world: no hook of a connector runs, no broker is reached.
+    Nothing is asked of the world but hooks that are written in Python: no broker is reached.
     """
     assumed: list[str] = []
     while True:
@@ -72,9 +72,9 @@ def foresee(
 
 
 def hooked(question: AskHook, plugins: Plugins) -> HookOutcome:
-    """What the catalogue says of a connector's hook; of one that it does not know, that it returns.
+    """What a connector's hook answers: by its catalogue, or itself if it is in Python.
 
-    A hook that nobody has written returns, and promises nothing.
+    One that nobody knows, or has written, returns and promises nothing.
     """
     hook = plugins.hook(question.config.get("connector.class"))
     return Done(definite=False) if hook is None else hook(question.config, question.offsets)
@@ -97,6 +97,6 @@ def _of_group(group: str, told: GroupOffsets | None) -> str:
 def _of_hook(question: AskHook, outcome: HookOutcome) -> str:
     name = question.config.get("connector.class")
     if not isinstance(outcome, Done):
-        return f"alterOffsets of {name} throws, as its catalogue has it"
+        return f"alterOffsets of {name} throws"
     returned = "true" if outcome.definite else "false"
     return f"alterOffsets of {name} returns {returned}"

@@ -1,0 +1,20 @@
+"""Installed packages that declare connectors in Python."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.plugins import GROUP
+
+
+def declare(monkeypatch: pytest.MonkeyPatch, folder: Path, **points: str) -> None:
+    """Make an installed package that declares connectors."""
+    info = folder / "declaring-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: declaring\nVersion: 1.0\n")
+    lines = "\n".join(f"{name} = {value}" for name, value in points.items())
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{lines}\n")
+    (folder / "declared.py").write_text(
+        "class A:\n    kind, version, config = 'source', '1', ()\nnot_a_class = 1\n"
+    )
+    monkeypatch.syspath_prepend(str(folder))
