@@ -1,0 +1,318 @@
+"""What nobody should ask for, what no log should do: exact answers, and nothing half-done."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.controller import Limits, NotWritten
+from controlplane.core import views
+from controlplane.core.commands import (
+    AlterOffsets,
+    AnyCommand,
+    Asked,
+    Change,
+    CreateConnector,
+    DeleteConnector,
+    PatchConfig,
+    PauseConnector,
+    ResetOffsets,
+    ResumeConnector,
+    StopConnector,
+)
+from controlplane.core.partitioner import partition_of
+from controlplane.core.plan import Reason, Step
+from controlplane.core.records import Target
+from controlplane.logs.log import Fenced, Log, ReadableLog
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.plane import ControlPlane, Refusal, Settings
+from controlplane.plugins import catalogued
+from tests.controller.scene import (
+    COMMANDS,
+    CONFIG,
+    OFFSETS,
+    STATUS,
+    configured,
+    connector,
+    plane_on,
+    raw,
+    written,
+)
+
+PLUGINS = catalogued(b'[{"class":"lab.Source","type":"source"}]')
+SOURCE = {"connector.class": "lab.Source"}
+CONNECTS_TOPICS = (CONFIG, OFFSETS, STATUS)
+
+
+def unfinished(plane: ControlPlane) -> list[str]:
+    """Commands that have begun and not ended."""
+    return [key for key, trace in plane.state.commands.items() if trace.unfinished]
+
+
+async def refused(plane: ControlPlane, log: ReadableLog, command: AnyCommand) -> str:
+    """What is said; Connect's topics stay as they are, and the command topic keeps the refusal."""
+    before = await written(log, *CONNECTS_TOPICS)
+    kept = len(await written(log, COMMANDS))
+    with pytest.raises(Refusal) as caught:
+        await plane.execute(command)
+    assert caught.value.rejected.reason is Reason.INVALID
+    assert await written(log, *CONNECTS_TOPICS) == before
+    assert len(await written(log, COMMANDS)) == kept + 1
+    assert unfinished(plane) == []
+    return str(caught.value)
+
+
+# --- names ------------------------------------------------------------------------------------
+
+ODD = [
+    "a/b",
+    "../a",
+    "a%b",
+    "a%2Fb",
+    "a{b}",
+    "a}b",
+    "a;b",
+    "a+b",
+    "a b",
+    "a\u2028b",
+    "é",
+    "a" * 999,
+]
+"""Names that Connect takes, however hard they are to write into a URL."""
+
+
+@pytest.mark.parametrize("name", ODD, ids=lambda name: repr(name[:9]))
+async def test_odd_names(name: str) -> None:
+    """Every command finds its connector again, and deleting it leaves nothing that is known."""
+    log = MemoryLog()
+    async with plane_on(log, plugins=PLUGINS) as plane:
+        await plane.execute(connector(name))
+        await plane.execute(StopConnector(name))
+        await plane.execute(AlterOffsets(name, (Change({"p": 1}, {"row": 1}),)))
+        assert views.connectors(plane.state) == [name]
+        assert views.target(plane.state, name) is Target.STOPPED
+        assert [one.offset for one in views.source_offsets(plane.state, name)] == [{"row": 1}]
+        await plane.execute(ResetOffsets(name))
+        await plane.execute(DeleteConnector(name))
+        assert views.connectors(plane.state) == []
+        assert views.source_offsets(plane.state, name) == []
+    keys = {key for key, _ in await written(log, CONFIG)}
+    assert keys == {f"connector-{name}", f"commit-{name}", f"target-state-{name}"}
+
+
+CONTROL = (
+    "Invalid value {} for configuration name: String may not contain control sequences "
+    "but had the following ASCII chars: {}"
+)
+EMPTY = "Invalid value  for configuration name: String may not be empty"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("a\nb", CONTROL.format("a\nb", "10")),
+        ("a\x01b\x02c", CONTROL.format("a\x01b\x02c", "1, 2")),
+        ("a\x00b", CONTROL.format("a\x00b", "0")),
+        ("a\x7fb", CONTROL.format("a\x7fb", "127")),
+        ("a\x85b", CONTROL.format("a\x85b", "133")),
+        ("", EMPTY),
+        (" ", EMPTY),
+    ],
+    ids=repr,
+)
+async def test_names_that_are_none(name: str, why: str) -> None:
+    """Refused with the validator's words."""
+    log = MemoryLog()
+    async with plane_on(log, plugins=PLUGINS) as plane:
+        told = await refused(plane, log, connector(name))
+    assert told == (
+        f"Connector configuration is invalid and contains the following 1 error(s):\n{why}\n"
+        "You can also find the above list of errors at the endpoint "
+        "`/connector-plugins/{connectorType}/config/validate`"
+    )
+
+
+# --- much -------------------------------------------------------------------------------------
+
+
+async def test_ten_thousand_connectors() -> None:
+    """A log of others' with so many: each command concerns its own, and the rest stays."""
+    log = MemoryLog()
+    await log.create_topic(CONFIG, 1)
+    await log.append([configured(f"c-{number:04}") for number in range(10_000)])
+    async with plane_on(log, plugins=PLUGINS) as plane:
+        names = [f"c-{number:04}" for number in range(0, 10_000, 100)]
+        await asyncio.gather(*(plane.execute(StopConnector(name)) for name in names))
+        await plane.execute(connector("new"))
+        await plane.execute(DeleteConnector("c-9999"))
+        known = views.connectors(plane.state)
+        assert len(known) == 10_000
+        assert ("new" in known, "c-9999" in known) == (True, False)
+        stopped = [one for one in known if views.target(plane.state, one) is Target.STOPPED]
+        assert sorted(stopped) == names
+        assert unfinished(plane) == []
+
+
+async def test_config_of_a_mebibyte(tmp_path: Path) -> None:
+    """It is taken, patched, and known to the next process, to the letter."""
+    long = "é" * (1 << 19)
+    where = str(tmp_path / "state.db")
+    async with plane_on(where, plugins=PLUGINS) as plane:
+        await plane.execute(connector("orders", long=long))
+        await plane.execute(PatchConfig("orders", {"more": "1"}))
+        await plane.execute(PauseConnector("orders"))
+    async with plane_on(where, plugins=PLUGINS) as plane:
+        wanted = {**SOURCE, "long": long, "name": "orders", "more": "1"}
+        assert plane.state.config.connectors["orders"] == wanted
+        assert views.target(plane.state, "orders") is Target.PAUSED
+
+
+# --- offsets ----------------------------------------------------------------------------------
+
+NOT_PRIMITIVE = "Offsets may only contain primitive types as values, but field {} contains {}"
+COMPOUND: list[tuple[Mapping[str, Any], Mapping[str, Any] | None, str]] = [
+    ({"p": {"q": 1}}, {"row": 1}, NOT_PRIMITIVE.format("p", "MAP")),
+    ({"p": [1]}, None, NOT_PRIMITIVE.format("p", "ARRAY")),
+    ({"p": 1}, {"row": [1]}, NOT_PRIMITIVE.format("row", "ARRAY")),
+    ({"p": 1}, {"row": {}}, NOT_PRIMITIVE.format("row", "MAP")),
+    ({"p": 2**63}, {"row": 1}, NOT_PRIMITIVE.format("p", "class java.math.BigInteger")),
+]
+
+
+@pytest.mark.parametrize(("partition", "offset", "why"), COMPOUND)
+async def test_offsets_that_are_not_primitive(
+    partition: Mapping[str, Any], offset: Mapping[str, Any] | None, why: str
+) -> None:
+    """Refused in an alteration, also where one comes first that could be done; in a creation."""
+    log = MemoryLog()
+    wanted = (Change({"p": 0}, {"row": 0}), Change(partition, offset))
+    async with plane_on(log, plugins=PLUGINS) as plane:
+        await plane.execute(CreateConnector("orders", SOURCE, Target.STOPPED))
+        assert await refused(plane, log, AlterOffsets("orders", wanted)) == why
+        created = CreateConnector("users", SOURCE, initial_offsets=wanted)
+        start = "Failed to validate the initial offsets of connector users: "
+        assert await refused(plane, log, created) == start + why
+
+
+async def test_members_in_another_order() -> None:
+    """The key of the log is reset, and altered: not the one that a Java map would make of it."""
+    key = '["orders",{"zone":"z","at":1,"b":2}]'
+    log = MemoryLog()
+    await log.create_topic(OFFSETS, 5)
+    await log.append([raw(OFFSETS, key, '{"row":1}', partition_of(key.encode(), 5))])
+    async with plane_on(log, plugins=PLUGINS) as plane:
+        await plane.execute(CreateConnector("orders", SOURCE, Target.STOPPED))
+        moved = Change({"b": 2, "at": 1, "zone": "z"}, {"row": 2})
+        await plane.execute(AlterOffsets("orders", (moved,)))
+        assert [one.offset for one in views.source_offsets(plane.state, "orders")] == [{"row": 2}]
+        await plane.execute(ResetOffsets("orders"))
+        assert views.source_offsets(plane.state, "orders") == []
+    assert await written(log, OFFSETS) == [(key, '{"row":1}'), (key, '{"row":2}'), (key, None)]
+
+
+# --- the log ----------------------------------------------------------------------------------
+
+IMPATIENT = Settings(limits=Limits(write_patience_ms=50, retry_first_ms=5, retry_last_ms=10))
+LARGE = {**SOURCE, "large": "x" * 500_000}
+
+
+class Disk:
+    """The disk below a log, as full as one likes."""
+
+    def __init__(self, log: SqliteLog) -> None:
+        assert log._writer
+        self._connection = log._writer._ledger.connection
+
+    def fill(self) -> None:
+        """The file cannot grow any more."""
+        (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
+        self._connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    def free(self) -> None:
+        """It can again."""
+        self._connection.execute("PRAGMA max_page_count = 1000000")
+
+
+async def test_full_disk_from_the_beginning(tmp_path: Path) -> None:
+    """A command that cannot even be accepted has not begun: nothing of it is there, or comes."""
+    log = await SqliteLog.open(tmp_path / "state.db")
+    async with plane_on(log, IMPATIENT, plugins=PLUGINS) as plane:
+        await plane.execute(connector("users"))
+        before = await written(log, *CONNECTS_TOPICS, COMMANDS)
+        disk = Disk(log)
+        disk.fill()
+        with pytest.raises(NotWritten) as caught:
+            await plane.execute(CreateConnector("orders", LARGE))
+        assert str(caught.value).startswith("Error writing connector configuration to Kafka: ")
+        assert "disk is full" in str(caught.value)
+        disk.free()
+        assert await written(log, *CONNECTS_TOPICS, COMMANDS) == before
+        await plane.execute(PauseConnector("users"))
+        assert views.connectors(plane.state) == ["users"]
+        assert unfinished(plane) == []
+    await log.close()
+
+
+async def test_full_disk_in_the_middle(tmp_path: Path) -> None:
+    """Who was told of a failure finds nothing half-done when there is room again (KIP-995)."""
+    log = await SqliteLog.open(tmp_path / "state.db")
+
+    async def stepped(asked: Asked, _step: Step) -> None:
+        if isinstance(asked.command, CreateConnector) and asked.command.initial_offsets:
+            Disk(log).fill()
+
+    async with plane_on(log, IMPATIENT, plugins=PLUGINS, stepped=stepped) as plane:
+        await plane.execute(connector("users"))
+        first = (Change({"p": 1}, {"row": 1}),)
+        with pytest.raises(NotWritten) as caught:
+            await plane.execute(CreateConnector("orders", LARGE, initial_offsets=first))
+        assert str(caught.value).startswith("Error writing connector configuration to Kafka: ")
+        assert "disk is full" in str(caught.value)
+        assert await written(log, OFFSETS) == [('["orders",{"p":1}]', '{"row":1}')]
+        Disk(log).free()
+        with pytest.raises(Refusal, match="Unknown connector orders"):
+            await plane.execute(StopConnector("orders"))
+        assert unfinished(plane) == []
+        assert views.connectors(plane.state) == ["users"]
+        assert views.source_offsets(plane.state, "orders") == []
+    async with plane_on(log, plugins=PLUGINS) as plane:
+        assert views.connectors(plane.state) == ["users"]
+        assert unfinished(plane) == []
+    await log.close()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def log(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """A log of each kind that has a writer."""
+    made: Log = (
+        MemoryLog() if request.param == "memory" else await SqliteLog.open(tmp_path / "state.db")
+    )
+    yield made
+    await made.close()
+
+
+async def test_fenced_in_the_middle_of_a_plan(log: Log) -> None:
+    """The first writer stops at once; who comes next ends the command, and knows its key."""
+
+    async def stepped(_asked: Asked, done: Step) -> None:
+        if done.name == "tasks":
+            await log.claim()
+
+    async with plane_on(log, plugins=PLUGINS, stepped=stepped) as first:
+        await first.execute(connector("orders"))
+        with pytest.raises(Fenced):
+            await first.execute(StopConnector("orders"), key="k")
+        before = await written(log, *CONNECTS_TOPICS, COMMANDS)
+        with pytest.raises(Fenced):
+            await first.execute(ResumeConnector("orders"))
+    assert await written(log, *CONNECTS_TOPICS, COMMANDS) == before
+    assert "target-state-orders" not in dict(before)
+    async with plane_on(log, plugins=PLUGINS) as second:
+        assert unfinished(second) == []
+        assert views.target(second.state, "orders") is Target.STOPPED
+        ended = await written(log, *CONNECTS_TOPICS, COMMANDS)
+        await second.execute(StopConnector("orders"), key="k")
+        assert await written(log, *CONNECTS_TOPICS, COMMANDS) == ended
