@@ -64,6 +64,7 @@ bench: $(READY) ## Measure folding and starting, beside others
 	$(BIN)/python -m benchmarks.fold
 	$(BIN)/python -m benchmarks.append
 	$(BIN)/python -m benchmarks.commands
+	$(BIN)/python -m benchmarks.start
 	$(BIN)/python -m benchmarks.boot
 
 oracle: $(READY) ## Compare with Kafka's own classes; write docs/releases.md and the catalogues anew
