@@ -35,16 +35,22 @@ def of_written(question: str, detail: str | None = None) -> Callable[[Written], 
 
 # --- 27: the connector's own offsets topic ------------------------------------------------------
 
-OWNER = ("connector-a", f'{{"properties":{{"offsets.storage.topic":"{OWN}"}}}}')
+CONFIGS = {"no topic": "{}", "a topic": f'{{"offsets.storage.topic":"{OWN}"}}'}
+"""Of the connector that owns the offset, by what it has of its own."""
 
 
-def _fallback(profile: Profile) -> str:
-    log = [*config(OWNER), *offsets(('["a",{"p":1}]', '{"pos":1}'))]
-    found = views.source_offsets(fold(log, profile), "a")
-    return "the worker's offset" if any(one.offset for one in found) else "no offset"
+def _fallback(owns: str) -> Asked:
+    def ours(profile: Profile) -> str:
+        owner = ("connector-a", f'{{"properties":{CONFIGS[owns]}}}')
+        log = [*config(owner), *offsets(('["a",{"p":1}]', '{"pos":1}'))]
+        found = views.source_offsets(fold(log, profile), "a")
+        return "the worker's offset" if any(one.offset for one in found) else "no offset"
+
+    says = f"the worker's topic holds an offset, the connector has {owns} of its own"
+    return Asked(says, of_written("fallback", owns), ours)
 
 
-FALLBACK = Asked("an offset that only the worker's topic holds", of_written("fallback"), _fallback)
+FALLBACK = tuple(map(_fallback, CONFIGS))
 
 # --- 28: the isolation level of the config topic's consumer -------------------------------------
 

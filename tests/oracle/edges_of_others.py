@@ -1,5 +1,6 @@
 """The sharp edges of the status and offsets topics and of bytes, as questions to Kafka."""
 
+from tests.oracle.edges_of_classes import FALLBACK, ISOLATION, SAFELY
 from tests.oracle.probe import (
     Edge,
     Probe,
@@ -156,14 +157,16 @@ OTHER_EDGES = (
     Edge(
         27,
         "A connector's own offsets topic never falls back to the worker's.",
-        known="In `ConnectorOffsetBackingStore#get` the null of `KafkaOffsetBackingStore#get` "
-        "replaces the value of the worker's topic; 3.3.0 to 4.3.0.",
+        known="The null of `KafkaOffsetBackingStore#get` replaces the value of the worker's topic. "
+        "There are such topics from 3.3.0 on.",
+        asked=FALLBACK,
     ),
     Edge(
         28,
         "`read_committed` holds only where exactly-once support is enabled.",
-        known="The consumer's setting, in `KafkaConfigBackingStore#setupAndCreateKafkaBasedLog`. "
-        "The history `aborted-3.9` shows it.",
+        known="There is such support from 3.3.0 on; releases before 3.4 ask a broker before they "
+        "set up the consumer. The history `aborted-3.9` shows what follows.",
+        asked=ISOLATION,
     ),
     Edge(
         29,
@@ -180,8 +183,9 @@ OTHER_EDGES = (
     Edge(
         30,
         "`putSafe` refuses in 0.10.0 where nothing is cached.",
-        known="A rule of the writer, in `KafkaStatusBackingStore.CacheEntry#canWrite`; reading "
-        "shows nothing of it.",
+        known="A rule of the writer, called `canWrite` and later `canWriteSafely`; reading shows "
+        "nothing of it. It allows from 0.10.1.0 on, of which no release is in this list.",
+        asked=SAFELY,
     ),
     Edge(
         31,

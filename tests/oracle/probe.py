@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from controlplane.core.entry import Entry
 from tests.oracle.case import TOPICS, Case
 from tests.oracle.common import Common
+from tests.oracle.edges_of_classes import Asked
 
 Bytes = str | bytes | None
 Pair = tuple[Bytes, Bytes]
@@ -31,13 +32,17 @@ class Probe(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """One sharp edge: its number, what it says, and how it is asked, or else known."""
+    """One sharp edge: its number, what it says, and how it is asked, or else known.
+
+    `probes` ask the stores about logs, `asked` other classes of Kafka.
+    """
 
     number: int
     says: str
     probes: tuple[Probe, ...] = ()
     known: str = ""
     """How it is known where the three stores cannot show it; empty if the probes show it all."""
+    asked: tuple[Asked, ...] = ()
 
 
 # --- logs -----------------------------------------------------------------------------------

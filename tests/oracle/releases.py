@@ -13,6 +13,7 @@ from controlplane.core.profiles import Profile
 from tests.jars import ROOT
 from tests.oracle.case import TOPICS
 from tests.oracle.common import Common
+from tests.oracle.edges_of_classes import Asked, Written
 from tests.oracle.edges_of_config import CONFIG_EDGES
 from tests.oracle.edges_of_others import OTHER_EDGES
 from tests.oracle.kafka import Oracle
@@ -20,6 +21,7 @@ from tests.oracle.kafkas_answer import of_kafka
 from tests.oracle.our_answer import of_fold
 from tests.oracle.probe import Edge, Probe
 from tests.oracle.releases_asked import ASKED
+from tests.oracle.writing import written
 
 FILE = ROOT / "docs" / "releases.md"
 EDGES: tuple[Edge, ...] = (*CONFIG_EDGES, *OTHER_EDGES)
@@ -28,16 +30,22 @@ WIDTH = 100
 """Characters of a line of text; rows of tables are as long as they are."""
 
 NO_STATUS = "there is no status topic"
+NOT_ASKED = "not there, or not without a broker"
 
-Row = tuple[str, str]
-"""What Kafka answers and what our fold does."""
+Question = Probe | Asked
+
+Row = tuple[str, str | None]
+"""What Kafka answers and what our fold does; None where we do no such thing."""
 
 HEAD = """# Sharp edges, release by release
 
 What workers of each Kafka release make of the same records, asked of Kafka's own classes:
 `KafkaConfigBackingStore`, `KafkaStatusBackingStore` and `KafkaOffsetBackingStore` of the published
 jars, fed with the log that stands in the first column. The last column is the fold of this project
-with the profile of that release. Where it says *the same*, it was asked and gave the same answer.
+with the profile of that release. Where it says *the same*, it was asked and gave the same answer;
+a dash stands where nothing of ours does such a thing. Edges 27, 28 and 30 no store shows: asked are
+`ConnectorOffsetBackingStore`, the settings of the log that `KafkaConfigBackingStore` makes, and
+`KafkaStatusBackingStore.CacheEntry`.
 
 Written by `python -m tests.oracle.releases`; a test holds it current. What becomes of a record:
 
@@ -53,8 +61,9 @@ Written by `python -m tests.oracle.releases`; a test holds it current. What beco
 def document() -> str:
     """The whole file."""
     answers = {release: _answers(release) for release in ASKED}
-    differing = sum(kafka != ours for rows in answers.values() for kafka, ours in rows.values())
-    asked = sum(len(edge.probes) for edge in EDGES)
+    rows = [row for found in answers.values() for row in found.values()]
+    differing = sum(ours not in (kafka, None) for kafka, ours in rows)
+    asked = sum(len(edge.probes) + len(edge.asked) for edge in EDGES)
     lines = [HEAD, textwrap.fill(f"Releases asked: {', '.join(ASKED)}.", WIDTH), ""]
     lines += [f"Questions: {asked}, times {len(ASKED)} releases. Disagreements: {differing}."]
     for edge in sorted(EDGES, key=lambda edge: edge.number):
@@ -62,16 +71,25 @@ def document() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _answers(release: str) -> Mapping[Probe, Row]:
+def _answers(release: str) -> Mapping[Question, Row]:
     """The answers of one release to every question."""
     profile = Profile.of(release)
+    classes = written(release)
+    told = {one: _told(one, classes, profile) for edge in EDGES for one in edge.asked}
     asked = [probe for edge in EDGES for probe in edge.probes]
     with Oracle(release) as oracle:
         given = oracle.answers(probe.case for probe in asked)
-        return {
+        return told | {
             probe: (_seen(probe, of_kafka(answer)), _seen(probe, of_fold(case, profile)))
             for probe, (case, answer) in zip(asked, given, strict=True)
         }
+
+
+def _told(question: Asked, classes: Written, profile: Profile) -> Row:
+    answer = question.kafka(classes)
+    if answer is None:
+        return NOT_ASKED, None
+    return answer, None if question.ours is None else question.ours(profile)
 
 
 def _seen(probe: Probe, answer: Common) -> str:
@@ -79,23 +97,29 @@ def _seen(probe: Probe, answer: Common) -> str:
     return NO_STATUS if of_status and "status.tasks" not in answer else probe.look(answer)
 
 
-def _section(edge: Edge, answers: Mapping[str, Mapping[Probe, Row]]) -> Iterator[str]:
+def _section(edge: Edge, answers: Mapping[str, Mapping[Question, Row]]) -> Iterator[str]:
     yield f"\n## {edge.number}. {edge.says}\n"
-    if edge.probes:
-        yield "| log | releases | Kafka's classes | our profile |"
+    questions: tuple[Question, ...] = (*edge.probes, *edge.asked)
+    if questions:
+        given = "log" if edge.probes else "question"
+        yield f"| {given} | releases | Kafka's classes | our profile |"
         yield "|---|---|---|---|"
-    for probe in edge.probes:
-        by_release = [(release, answers[release][probe]) for release in ASKED]
+    for question in questions:
+        by_release = [(release, answers[release][question]) for release in ASKED]
         for number, (row, group) in enumerate(groupby(by_release, key=lambda pair: pair[1])):
-            yield _line("" if number else probe.log, [release for release, _ in group], row)
+            log = "" if number else question.log
+            yield _line(log, [release for release, _ in group], row)
     if edge.known:
         known = textwrap.fill(edge.known, WIDTH)
-        yield f"\n{known}" if edge.probes else known
+        yield f"\n{known}" if questions else known
 
 
 def _line(log: str, releases: list[str], row: Row) -> str:
     kafka, ours = row
-    verdict = "the same" if kafka == ours else f"**differs: {_cell(ours)}**"
+    if ours is None:
+        verdict = "–"
+    else:
+        verdict = "the same" if kafka == ours else f"**differs: {_cell(ours)}**"
     return f"| {_cell(log)} | {_span(releases)} | {_cell(kafka)} | {verdict} |"
 
 

@@ -52,7 +52,7 @@ def test_what_workers_write(path: tuple[str, ...], release: str) -> None:
 
 @pytest.mark.java
 @pytest.mark.parametrize("release", ["3.4.1", "3.7.1", "4.3.0"])
-@pytest.mark.parametrize("asked", [FALLBACK, *ISOLATION], ids=lambda asked: asked.log)
+@pytest.mark.parametrize("asked", [*FALLBACK, *ISOLATION], ids=lambda asked: asked.log)
 def test_how_workers_read(asked: Any, release: str) -> None:
     """The classes answer, and we as they do."""
     answer = asked.kafka(written(release))
@@ -60,8 +60,14 @@ def test_how_workers_read(asked: Any, release: str) -> None:
     assert answer == asked.ours(Profile.of(release))
 
 
+def test_the_kip_falls_back() -> None:
+    """KIP-618 says so, and so does `kip`: the question can be answered otherwise."""
+    kip = Profile.of("kip")
+    assert [asked.ours(kip) for asked in FALLBACK if asked.ours] == ["the worker's offset"] * 2
+
+
 @pytest.mark.java
 def test_what_cannot_be_asked_is_left_out() -> None:
     """There was no own offsets topic before 3.3, and no status topic before 0.10."""
-    assert FALLBACK.kafka(written("3.2.2")) is None
+    assert FALLBACK[0].kafka(written("3.2.2")) is None
     assert SAFELY[0].kafka(written("0.9.0.1")) is None

@@ -34,6 +34,7 @@ public final class Writing {
     private static final String RUNTIME = "org.apache.kafka.connect.runtime.";
     private static final Class<?> HERDER =
         Fields.classNamed(RUNTIME + "distributed.DistributedHerder");
+    private static final ByteBuffer KEY = ByteBuffer.wrap(new byte[] {'k'});
     private static final String TASK_ID = "org.apache.kafka.connect.util.ConnectorTaskId";
 
     private Writing() {
@@ -214,24 +215,32 @@ public final class Writing {
 
     // --- ConnectorOffsetBackingStore: what the connector's own topic lacks -----------------------
 
-    private static String fallback() throws Exception {
+    private static Map<String, Object> fallback() throws Exception {
         Class<?> type = Fields.classNamed(Stores.PACKAGE + "ConnectorOffsetBackingStore");
         if (type == null) {
             return null;
         }
-        ByteBuffer key = ByteBuffer.wrap(new byte[] {'k'});
-        Map<Object, Object> held = Map.of(key, ByteBuffer.wrap(new byte[] {'v'}));
-        Object workers = proxy("OffsetBackingStore",
-            (proxy, called, arguments) -> CompletableFuture.completedFuture(held));
-        Method made = Arrays.stream(type.getMethods())
-            .filter(one -> one.getName().equals("withConnectorAndWorkerStores"))
-            .findFirst().orElseThrow();
+        Object workers = proxy("OffsetBackingStore", (proxy, called, arguments) ->
+            CompletableFuture.completedFuture(Map.of(KEY, ByteBuffer.wrap(new byte[] {'v'}))));
         Supplier<Object> context = () -> null;
         Object admin = Fields.unmade(Fields.classNamed("org.apache.kafka.connect.util.TopicAdmin"));
-        Object both = made.invoke(null, context, workers, ownStore(), "own", admin);
+        Map<String, Object> answer = new LinkedHashMap<>();
+        answer.put("no topic", found(
+            made(type, "withOnlyWorkerStore").invoke(null, context, workers, "workers")));
+        answer.put("a topic", found(made(type, "withConnectorAndWorkerStores")
+            .invoke(null, context, workers, ownStore(), "own", admin)));
+        return answer;
+    }
+
+    private static Method made(Class<?> type, String name) {
+        return Arrays.stream(type.getMethods())
+            .filter(one -> one.getName().equals(name)).findFirst().orElseThrow();
+    }
+
+    private static String found(Object store) throws Exception {
         Future<?> answer = (Future<?>)
-            type.getMethod("get", Collection.class).invoke(both, List.of(key));
-        return ((Map<?, ?>) answer.get()).get(key) == null ? "no offset" : "the worker's offset";
+            store.getClass().getMethod("get", Collection.class).invoke(store, List.of(KEY));
+        return ((Map<?, ?>) answer.get()).get(KEY) == null ? "no offset" : "the worker's offset";
     }
 
     /** A store whose topic is empty and has been read to its end. */
