@@ -108,6 +108,11 @@ class JavaProgram:
         if await asyncio.to_thread(self._process.wait):
             raise NotReady(f"failed\n{self.printed}")
 
+    def tell(self, what: signal.Signals) -> None:
+        """Send it a signal after which it is still there."""
+        assert self._process is not None
+        self._process.send_signal(what)
+
     async def end(self, how: signal.Signals = signal.SIGTERM) -> None:
         """Send a signal and wait for the end."""
         process = self._process

@@ -89,6 +89,14 @@ class _Service(ABC):
         """End it as a crash does."""
         await self._program.end(signal.SIGKILL)
 
+    async def hang(self) -> None:
+        """Let it answer nobody, though its sockets stay open, until it may `go_on`."""
+        self._program.tell(signal.SIGSTOP)
+
+    async def go_on(self) -> None:
+        """Let it answer again."""
+        self._program.tell(signal.SIGCONT)
+
     async def __aenter__(self) -> Self:
         await self.start()
         return self

@@ -1,13 +1,18 @@
 """What is served while a real broker is gone: what was known before, and that it may be old."""
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from controlplane.core.profiles import Profile
 from controlplane.follower import Follower
+from controlplane.follower import Limits as FollowerLimits
+from controlplane.logs.kafka.limits import Limits
 from controlplane.rest.app import NOTICE, App
 from tests.kafka.conftest import up
 from tests.kafka.real import Broker
@@ -17,8 +22,17 @@ from tests.rest.serving import client_of
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
+Act = Callable[[], Awaitable[None]]
+
 RELEASE = "3.9.1"
 CONFIGS = "connect-configs"
+SOON = Limits(request_timeout_ms=1_500, connect_timeout_ms=1_500)
+"""A broker that hangs is noticed soon."""
+OFTEN = FollowerLimits(topics_poll_ms=50)
+SETTLED_S = 1
+"""Time to look for other topics, after which nothing but the tail asks the leader."""
+AWAY_S = 4
+"""Time for several tries, in which an outage could be told again."""
 COMES_S = 60
 """Far more than an outage and a recovery take."""
 
@@ -27,35 +41,49 @@ async def test_the_only_broker_is_gone(tmp_path: Path) -> None:
     """Nobody is left who could be asked."""
     async with up(RELEASE, tmp_path) as broker:
         await create_topic_on(broker, CONFIGS, 1)
-        await _outage(broker, broker)
+        await _outage(broker, broker.kill9, broker.start)
 
 
 async def test_only_the_leader_is_gone(tmp_path: Path) -> None:
     """The other broker goes on answering, also for a topic of its own: no sign that all is well."""
+    async with _two(tmp_path) as (first, second):
+        await _outage(first, second.kill9, second.start)
+
+
+async def test_only_the_leader_hangs(tmp_path: Path) -> None:
+    """The same while the cluster still takes it for the leader: what others answer is no sign."""
+    async with _two(tmp_path, broker__session__timeout__ms=60_000) as (first, second):
+        await _outage(first, second.hang, second.go_on)
+
+
+@asynccontextmanager
+async def _two(tmp_path: Path, **settings: Any) -> AsyncIterator[tuple[Broker, Broker]]:
+    """A cluster of which the second broker leads the config topic."""
     async with (
-        up(RELEASE, tmp_path) as first,
+        up(RELEASE, tmp_path, **settings) as first,
         up(RELEASE, tmp_path / "second", joins=first) as second,
     ):
         await create_topic_on(first, CONFIGS, 2)
         await create_topic_on(first, "connect-status", 1)
-        await _outage(first, second)
+        yield first, second
 
 
-async def _outage(asked: Broker, leader: Broker) -> None:
-    """Kill the leader of the config topic: that is told, once, till it is back."""
+async def _outage(asked: Broker, go: Act, come_back: Act) -> None:
+    """Let the leader of the config topic go: that is told, once, till it is back."""
     told = Told()
     await _put(asked, "before")
     async with (
-        reading(asked.bootstrap) as reader,
-        Follower(reader, notices=told) as follower,
+        reading(asked.bootstrap, limits=SOON) as reader,
+        Follower(reader, notices=told, limits=OFTEN) as follower,
         client_of(App(follower, dialect=Profile.of(RELEASE))) as client,
     ):
         await _until(client, ["before"], noticed=False)
-        await leader.kill9()
+        await asyncio.sleep(SETTLED_S)
+        await go()
         await _until(client, ["before"], noticed=True)
-        await asyncio.sleep(2)  # time in which it could be told again
+        await asyncio.sleep(AWAY_S)
         await _until(client, ["before"], noticed=True)
-        await leader.start()
+        await come_back()
         await _put(asked, "after")
         await _until(client, ["after", "before"], noticed=False)
     assert [event.split(":")[0] for event in told.events] == [
