@@ -98,6 +98,16 @@ class Seen(NamedTuple):
         """The active topics."""
         return frozenset(self.state.status.active_topics.get(name, {}))
 
+    def all_of(self, name: str) -> Any:
+        """All that is known of a connector, shown or not."""
+        tables = [
+            table
+            for part in (self.state.config, self.state.status)
+            for table in (getattr(part, field) for field in part.__struct_fields__)
+            if isinstance(table, Mapping)
+        ]
+        return [table.get(name) for table in tables], self.stored(name)
+
     def shown(self, name: str) -> Any:
         """All that anybody is shown of a connector, and what the next one of that name inherits."""
         there = self.config(name) is not None

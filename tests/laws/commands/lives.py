@@ -6,14 +6,15 @@ from random import Random
 from typing import NamedTuple
 
 from controlplane.core.profiles import KIP, Profile
-from tests.laws.commands.asking import Ask, Drawing, Event
+from tests.laws.commands.asking import Drawing
 from tests.laws.commands.crashing import crashes
+from tests.laws.commands.events import Ask, Event
 from tests.laws.commands.life import Life, life_of
 from tests.laws.commands.living import Cluster, Place, entries_in, in_memory, live
 from tests.laws.commands.table import Broken, judge
 
-RELEASES = (KIP, KIP, KIP, "2.8", "3.4", "3.6", "3.7", "3.9", "4.3")
-"""Ours, and one of each that writes in a way of its own."""
+RELEASES = (*[KIP] * 6, "2.8", "3.4", "3.6", "3.7", "3.9", "4.3")
+"""Ours, and as often one of those that write in ways of their own."""
 
 EVENTS = (3, 20)
 """So many events has a life, at least and at most."""
@@ -36,8 +37,7 @@ def drawn(chance: Random) -> Fate:
     """Any fate."""
     profile = Profile.of(chance.choice(RELEASES))
     exactly_once = profile.exactly_once_support and chance.random() < 1 / 3
-    drawing = Drawing(chance, profile)
-    events = [drawing.event() for _ in range(chance.randint(*EVENTS))]
+    events = Drawing(chance, profile).events(chance.randint(*EVENTS))
     return Fate(profile.release, exactly_once, events)
 
 
@@ -60,8 +60,8 @@ def judged(fate: Fate, new: New = in_memory) -> dict[str, int]:
     try:
         return judge(asyncio.run(lived(fate, new)))
     except Broken as broken:
-        shortest, why = _shortest(fate, broken, new)
-        raise Broken(broken.name, f"{why}\n{_story(shortest)}") from None
+        shortest, found = _shortest(fate, broken, new)
+        raise Broken(broken.name, f"{found.why}\n{_story(shortest)}") from None
 
 
 def _shortest(fate: Fate, broken: Broken, new: New) -> tuple[Fate, Broken]:

@@ -21,7 +21,7 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.plane import ControlPlane, Partitions, Refusal, Settings, Surroundings
 from tests.controller.scene import COMMANDS, CONFIG, OFFSETS, STATUS, Crash
-from tests.laws.commands.asking import (
+from tests.laws.commands.events import (
     OWN,
     Ask,
     Committed,
@@ -30,7 +30,7 @@ from tests.laws.commands.asking import (
     TakeOver,
     Together,
 )
-from tests.laws.commands.world import Clock, Groups, Hooks, Kafka, plugins
+from tests.laws.commands.world import Clock, Groups, Hooks, Kafka, Unheard, plugins
 
 PARTITIONS = Partitions(offsets=3, status=2)
 TOPICS = {CONFIG: 1, STATUS: 2, OFFSETS: 3, OWN: 3, COMMANDS: 1}
@@ -117,6 +117,7 @@ class Cluster:
         around = Surroundings(
             plugins=plugins(self.hooks),
             outside=self.kafka,
+            notices=Unheard(),
             now_ms=self.clock,
             stepped=self.fuse,
         )

@@ -85,7 +85,7 @@ def o9(life: Life) -> Iterator[None]:
             assert subject is not None
             known = dict(_keys(moment.before, act.name, moment.entry.topic)).get(subject, [])
             after = dict(_keys(moment.after, act.name, moment.entry.topic)).get(subject, [])
-            assert moment.entry.key in known or not known
+            assert moment.entry.value is None or not known or moment.entry.key in known
             assert len(after) <= max(1, len(known))
             yield
 

@@ -16,7 +16,7 @@ from controlplane.core.plan import Outcome, Reason, Rejected
 from controlplane.core.records import State, Target
 from controlplane.core.state import ClusterState
 from tests.controller.scene import CONFIG, STATUS
-from tests.laws.commands.life import Life, Seen
+from tests.laws.commands.life import Act, Life, Moment, Seen
 from tests.laws.commands.living import TOPICS
 from tests.laws.test_compaction import compacted
 
@@ -60,13 +60,14 @@ def g1(life: Life) -> Iterator[None]:
     assert _folded(life, in_order(sorted(life.entries, key=_place))) == life.known[-1].state
     if not life.profile.writes_tasks_when_reconfigured:
         return
-    groups = life.moments[-1].after.groups if life.moments else {}
-    whole = Seen(life.known[-1].state, groups)
-    few = Seen(_folded(life, compacted(life.entries, TOPICS)), groups)
-    for name in life.names():
-        if _ours(life, name) and not _owner_is_asked(life, name):
-            assert few.shown(name) == whole.shown(name)
-            yield
+    for act in life.acts:
+        if act.of("connector-"):
+            last_ms = act.moments[-1].entry.timestamp
+            entries = [entry for entry in life.entries if entry.timestamp <= last_ms]
+            few = Seen(_folded(life, compacted(entries, TOPICS)), act.after.groups)
+            if _ours(life, act) and not _owner_is_asked(life, act):
+                assert few.shown(act.name) == act.after.shown(act.name)
+                yield
 
 
 def g2(life: Life) -> Iterator[None]:
@@ -120,7 +121,7 @@ def g7(life: Life) -> Iterator[None]:
     for moment in life.moments:
         if moment.command_id is not None:
             for name in life.names() - {owners[moment.command_id]}:
-                assert moment.before.shown(name) == moment.after.shown(name)
+                assert moment.before.all_of(name) == moment.after.all_of(name)
                 yield
 
 
@@ -138,22 +139,27 @@ def _folded(life: Life, entries: Iterable[Entry]) -> ClusterState:
     return fold(entries, life.profile, exactly_once=life.cluster.exactly_once)
 
 
-def _ours(life: Life, name: str) -> bool:
-    """Whether the last records of a connector's tasks and their commit are those of a command."""
-    keys = {f"commit-{name}"} | {f"task-{name}-{task}" for task in range(9)}
-    last = {moment.key: moment.command_id for moment in life.moments if moment.key in keys}
+def _ours(life: Life, act: Act) -> bool:
+    """Whether the last records of a connector's tasks and their commit were those of a command."""
+    keys = {f"commit-{act.name}"} | {f"task-{act.name}-{task}" for task in range(9)}
+    last = {one.key: one.command_id for one in _until(life, act) if one.key in keys}
     return None not in last.values()
 
 
-def _owner_is_asked(life: Life, name: str) -> bool:
+def _owner_is_asked(life: Life, act: Act) -> bool:
     """Whether a running connector has a config for which its owner has not published tasks yet."""
     asked = False
-    for moment in life.moments:
-        if moment.about("commit-", name):
+    for moment in _until(life, act):
+        if moment.about("commit-", act.name):
             asked = False
-        if moment.about("connector-", name):
-            asked = _runs(moment.before, name)
+        if moment.about("connector-", act.name):
+            asked = _runs(moment.before, act.name)
     return asked
+
+
+def _until(life: Life, act: Act) -> list[Moment]:
+    last_ms = act.moments[-1].entry.timestamp
+    return [moment for moment in life.moments if moment.entry.timestamp <= last_ms]
 
 
 def _runs(seen: Seen, name: str) -> bool:

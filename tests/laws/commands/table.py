@@ -38,7 +38,7 @@ class Broken(AssertionError):
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"{name}: {why}")
-        self.name = name
+        self.name, self.why = name, why
 
 
 def judge(life: Life) -> dict[str, int]:

@@ -5,7 +5,6 @@ its own, and what lies in several topics can be told in the order in which it wa
 """
 
 from collections.abc import Mapping
-from enum import Enum
 from typing import Any, NamedTuple
 
 from controlplane.controller import OutsideFailed
@@ -39,11 +38,13 @@ class Clock:
         return self.now_ms
 
 
-class Trouble(Enum):
-    """How something outside fails: before anything was done, or when all was."""
+class Trouble(NamedTuple):
+    """Something that is to be done outside fails."""
 
-    BEFORE = "before"
-    AFTER = "after"
+    behind: int
+    """So many things are done before."""
+    done: bool
+    """Whether it fails when all was done, and only nobody heard of it."""
 
 
 class Acted(NamedTuple):
@@ -59,14 +60,14 @@ class Kafka:
     def __init__(self, clock: Clock, groups: Groups | None = None) -> None:
         self.acted: list[Acted] = []
         self.trouble: Trouble | None = None
-        """What happens to the next action."""
+        """What happens to one of the next actions."""
         self._clock = clock
         self._states: list[tuple[int, Groups]] = [(-1, groups or {})]
 
     async def perform(self, action: AnyAction) -> None:
         """Set, remove or forget offsets; note the rest."""
-        trouble, self.trouble = self.trouble, None
-        if trouble is Trouble.BEFORE:
+        trouble = self._due()
+        if trouble is not None and not trouble.done:
             raise OutsideFailed("Kafka was away")
         self.acted.append(Acted(self._clock(), action))
         match action:
@@ -78,7 +79,7 @@ class Kafka:
             case DeleteGroup():
                 rest = {name: one for name, one in self._groups.items() if name != action.group}
                 self._become(rest)
-        if trouble is Trouble.AFTER:
+        if trouble is not None:
             raise OutsideFailed("Kafka did not answer in time")
 
     async def group_offsets(self, group: str) -> GroupOffsets:
@@ -94,6 +95,15 @@ class Kafka:
     def at(self, time_ms: int) -> Groups:
         """The groups as they were at an instant."""
         return next(groups for since_ms, groups in reversed(self._states) if since_ms <= time_ms)
+
+    def _due(self) -> Trouble | None:
+        """The trouble, if it has come to that."""
+        due = self.trouble
+        if due is not None and due.behind:
+            self.trouble, due = due._replace(behind=due.behind - 1), None
+        if due is not None:
+            self.trouble = None
+        return due
 
     @property
     def _groups(self) -> Groups:
@@ -120,3 +130,13 @@ def plugins(hooks: Hooks) -> Plugins:
     kinds = {SOURCE: "source", SINK: "sink"}
     listed = [Plugin(class_name=name, type=kind, hook=hooks) for name, kind in kinds.items()]
     return Plugins(listed, kafkas_own())
+
+
+class Unheard:
+    """Nobody listens to what a service tells of itself."""
+
+    def info(self, event: str, **facts: Any) -> None:
+        """All is well."""
+
+    def warning(self, event: str, **facts: Any) -> None:
+        """Something is not."""

@@ -1,0 +1,53 @@
+"""What happens to a cluster: events, of which a life is made."""
+
+from typing import NamedTuple
+
+from controlplane.core.commands import AnyCommand
+from tests.laws.commands.world import Trouble
+
+OWN = "own"
+"""An offsets topic that several connectors may have as theirs."""
+
+
+class Ask(NamedTuple):
+    """A command; and what goes wrong with it."""
+
+    command: AnyCommand
+    crashes: tuple[int, ...] = ()
+    """Behind which step the process dies; then behind which one of the recovery; and so on."""
+    trouble: Trouble | None = None
+    """Something that is done outside fails."""
+    retried: tuple[bool, ...] = ()
+    """The asker asks again: with the same key, or as for something new."""
+
+
+class Together(NamedTuple):
+    """Commands that are asked at the same time."""
+
+    commands: tuple[AnyCommand, ...]
+
+
+class Foreign(NamedTuple):
+    """A record that somebody else writes."""
+
+    topic: str
+    key: bytes
+    value: bytes | None
+
+
+class Committed(NamedTuple):
+    """Tasks of a sink commit an offset."""
+
+    group: str
+    partition: int
+    offset: int
+
+
+class TakeOver(NamedTuple):
+    """Another control plane becomes the writer, while the old one still thinks that it is."""
+
+    command: AnyCommand
+    """What the old one is asked then."""
+
+
+Event = Ask | Together | Foreign | Committed | TakeOver

@@ -1,0 +1,129 @@
+"""What others write: tasks that run, tasks that should not, older releases, bad scripts."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+
+from controlplane.core import javajson
+from controlplane.core.codec.offsets import encode_partition
+from controlplane.core.profiles import Profile
+from tests.controller.scene import CONFIG, OFFSETS, STATUS
+from tests.laws.commands.events import OWN, Committed, Event, Foreign
+from tests.laws.commands.world import SINK
+
+PARTITIONS: Sequence[Mapping[str, Any]] = (
+    {"page": 0},
+    {"page": 1},
+    {"topic": "x", "partition": 0, "cluster": "y"},
+)
+"""Source partitions. Members of the last one have other places in a HashMap than here."""
+
+_PAUSED, _STOPPED = b'{"state":"PAUSED"}', b'{"state":"PAUSED","state.v2":"STOPPED"}'
+_ORPHANS: Sequence[tuple[str, bytes | None]] = (
+    ("target-state-{}", _PAUSED),
+    ("target-state-{}", _STOPPED),
+    ("target-state-{}", b'{"state":"STOPPED"}'),
+    ("target-state-{}", b'{"state":"STARTED"}'),
+    ("target-state-{}", None),
+    ("task-{}-0", b'{"properties":{"foreign":"0"}}'),
+    ("task-{}-1", b'{"properties":{"foreign":"1"}}'),
+    ("task-{}-3", b'{"properties":{"foreign":"3"}}'),
+    ("commit-{}", b'{"tasks":0}'),
+    ("commit-{}", b'{"tasks":1}'),
+    ("commit-{}", b'{"tasks":2}'),
+    ("tasks-fencing-{}", b'{"task-count":2}'),
+    ("restart-connector-{}", b'{"include-tasks":true,"only-failed":false}'),
+    ("connector-other", b"{"),
+)
+
+
+class Foreigners:
+    """Draws what others write about a connector."""
+
+    def __init__(
+        self,
+        chance: Random,
+        profile: Profile,
+        classes: Sequence[str],
+        partitions: Sequence[Mapping[str, Any]],
+    ) -> None:
+        self._chance = chance
+        self._profile = profile
+        self._classes = classes
+        self._partitions = partitions
+
+    def anything(self, name: str) -> Event:
+        """A record of any kind."""
+        return self._chance.choice(_KINDS)(self, name)
+
+    def reports(self, name: str) -> Iterator[Event]:
+        """What is written about a connector that runs."""
+        kinds = (self.offset, self.offset, self.status, self.topic)
+        yield from (self._chance.choice(kinds)(name) for _ in range(self._chance.randint(0, 3)))
+        if self._profile.own_offset_topics and self._chance.random() < 1 / 2:
+            yield from self._moved(name)
+
+    def _moved(self, name: str) -> Iterator[Event]:
+        """Offsets of a connector that had run before it was given a topic of its own."""
+        key = self._offset_key(name)
+        yield Foreign(OFFSETS, key, b'{"row":1}')
+        yield Foreign(OWN, key, b'{"row":2}')
+
+    def offset(self, name: str) -> Event:
+        """Of a running task, of one that should not run, of a connector long gone."""
+        if self._chance.choice(self._classes) == SINK:
+            return Committed(
+                f"connect-{name}", self._chance.randrange(3), self._chance.randrange(9)
+            )
+        topics = (OFFSETS, OWN) if self._profile.own_offset_topics else (OFFSETS,)
+        value = self._chance.choice((None, *(b'{"row":%d}' % row for row in range(5))))
+        return Foreign(self._chance.choice(topics), self._offset_key(name), value)
+
+    def status(self, name: str) -> Event:
+        """A report of a worker."""
+        state = self._chance.choice(("RUNNING", "FAILED", "FAILED", "PAUSED", "UNASSIGNED"))
+        whose = self._chance.choice((f"connector-{name}", f"connector-{name}", f"task-{name}-0"))
+        status = {"state": state, "trace": None, "worker_id": "w:8083", "generation": 1}
+        return Foreign(STATUS, f"status-{whose}".encode(), msgspec.json.encode(status))
+
+    def topic(self, name: str) -> Event:
+        """A task has met a topic."""
+        topic = self._chance.choice(("t", "u"))
+        use = {"name": topic, "connector": name, "task": 0, "discoverTimestamp": 1}
+        key = f"status-topic-{topic}:connector-{name}"
+        return Foreign(STATUS, key.encode(), msgspec.json.encode({"topic": use}))
+
+    def orphan(self, name: str) -> Event:
+        """What an older release, a crash or a bad script leaves, of connectors there or not."""
+        key, value = self._chance.choice(_ORPHANS)
+        return Foreign(CONFIG, key.format(name).encode(), value)
+
+    def _offset_key(self, name: str) -> bytes:
+        """Releases find only keys whose members are in the order of Java's HashMap."""
+        partition = self._chance.choice(self._partitions)
+        if not self._profile.offsets_by_log_key:
+            return encode_partition(name, partition)
+        spellings = encode_partition, _as_given, _with_spaces
+        return self._chance.choice(spellings)(name, partition)
+
+
+def _as_given(name: str, partition: Mapping[str, Any]) -> bytes:
+    return javajson.encode([name, partition])
+
+
+def _with_spaces(name: str, partition: Mapping[str, Any]) -> bytes:
+    return javajson.encode([name, partition]).replace(b",", b", ")
+
+
+_KINDS: Sequence[Callable[[Foreigners, str], Event]] = (
+    Foreigners.offset,
+    Foreigners.offset,
+    Foreigners.status,
+    Foreigners.status,
+    Foreigners.topic,
+    Foreigners.topic,
+    Foreigners.orphan,
+    Foreigners.orphan,
+)

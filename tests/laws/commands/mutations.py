@@ -1,0 +1,425 @@
+"""Plausible slips in the product, each with the laws that must notice it."""
+
+from typing import NamedTuple
+
+
+class Mutation(NamedTuple):
+    """One slip: in which file of the package, which text becomes which; who must notice."""
+
+    name: str
+    file: str
+    text: str
+    slip: str
+    laws: str
+
+
+CONNECTORS, TASKS = "core/decide/connectors.py", "core/decide/tasks.py"
+LIFECYCLE, RESTARTS = "core/decide/lifecycle.py", "core/decide/restarts.py"
+OFFSETS, SOURCES, SINKS = (f"core/decide/{name}.py" for name in ("offsets", "sources", "sinks"))
+INITIAL, TOPICS = "core/decide/initial.py", "core/decide/topics.py"
+FOLD = "core/evolve/config.py"
+PERFORMING, CONTROLLER = "controller/performing.py", "controller/controller.py"
+
+MUTATIONS = [
+    # --- creating -----------------------------------------------------------------------------
+    Mutation(
+        "a removed connector stays",
+        FOLD,
+        "            self._connectors.drop(name)\n",
+        "",
+        "C1 D1",
+    ),
+    Mutation(
+        "config before target state",
+        CONNECTORS,
+        "    records: dict[str, ConfigRecord] = {}\n    orphan",
+        "    records: dict[str, ConfigRecord] = {COMMIT_POINT: ConnectorConfig(name, config)}\n"
+        "    orphan",
+        "C2",
+    ),
+    Mutation(
+        "answered before the last step",
+        PERFORMING,
+        "for step in plan.steps:",
+        "for step in plan.steps[:-1]:",
+        "C3 U3 T5 what_was_answered_is_there",
+    ),
+    Mutation(
+        "an orphan target state is inherited",
+        CONNECTORS,
+        "    orphan = name in",
+        "    orphan = False and name in",
+        "C4",
+    ),
+    Mutation(
+        "no target state by default",
+        FOLD,
+        "if self.profile.target_states and name not in self._targets.items:",
+        "if False:",
+        "C5",
+    ),
+    Mutation(
+        "created before its offsets are set",
+        INITIAL,
+        "        *_told_as(_SET, command, kept.start_at(wanted)),\n"
+        "        *_creation(state, command, config, context),\n",
+        "        *_creation(state, command, config, context),\n"
+        "        *_told_as(_SET, command, kept.start_at(wanted)),\n",
+        "N1 N5",
+    ),
+    Mutation(
+        "offsets of an earlier life are not wiped",
+        INITIAL,
+        "        *_told_as(_WIPE, command, kept.wipe(known)),\n",
+        "",
+        "N1",
+    ),
+    Mutation(
+        "what fails outside is the asker's fault",
+        PERFORMING,
+        "return Rejected(Reason.FAILED, _told(step, failure))\n        return None\n\n"
+        "    async def _append",
+        "return Rejected(Reason.INVALID, _told(step, failure))\n        return None\n\n"
+        "    async def _append",
+        "N2 G3",
+    ),
+    Mutation(
+        "nothing is taken back",
+        PERFORMING,
+        "in reversed(begun) if step.undo is not None)",
+        "in reversed(begun) if False)",
+        "N3",
+    ),
+    # --- configs and tasks --------------------------------------------------------------------
+    Mutation(
+        "another config starts the connector",
+        CONNECTORS,
+        "    records: dict[str, ConfigRecord] = {COMMIT_POINT: ConnectorConfig(name, config)}\n"
+        "    if context.profile.writes_tasks",
+        "    records: dict[str, ConfigRecord] = {COMMIT_POINT: ConnectorConfig(name, config)}\n"
+        '    records["state"] = TargetState(name, Target.STARTED)\n'
+        "    if context.profile.writes_tasks",
+        "U1",
+    ),
+    Mutation(
+        "one task fewer with another config",
+        CONNECTORS,
+        "for task in state.config.task_ids(name)]",
+        "for task in state.config.task_ids(name)[:-1]]",
+        "U2",
+    ),
+    Mutation(
+        "a patch removes nothing",
+        CONNECTORS,
+        "patched_hash_map(present, command.patch)",
+        "{**command.patch, **present}",
+        "U4",
+    ),
+    Mutation(
+        "a commit need not find what it counts",
+        FOLD,
+        "            self._inconsistent.writable()[name] = True\n",
+        "            pass\n",
+        "P1",
+    ),
+    Mutation(
+        "older task configs win",
+        FOLD,
+        "{**self._tasks.items.get(name, {}), **deferred}",
+        "{**deferred, **self._tasks.items.get(name, {})}",
+        "P2",
+    ),
+    Mutation(
+        "tasks of a stopped connector",
+        TASKS,
+        "if command.configs and state.config.targets.get(name) is Target.STOPPED:",
+        "if False:",
+        "P3",
+    ),
+    Mutation(
+        "generations begin anew",
+        FOLD,
+        "generations.get(name, -1) + 1",
+        "(0 if name in generations else 1)",
+        "P5",
+    ),
+    # --- pause, resume, stop, delete ----------------------------------------------------------
+    Mutation(
+        "target states need a config",
+        FOLD,
+        "        self._targets.writable()[name] = record.state\n",
+        "        if configured:\n            self._targets.writable()[name] = record.state\n",
+        "S1 C2",
+    ),
+    Mutation(
+        "old workers read STOPPED",
+        "core/codec/config.py",
+        "nearest = Target.PAUSED if state is Target.STOPPED else state",
+        "nearest = state",
+        "S2",
+    ),
+    Mutation(
+        "paused twice is resumed",
+        LIFECYCLE,
+        "    record = TargetState(command.connector, wanted)\n",
+        "    there = state.config.targets.get(command.connector) is wanted\n"
+        "    other = Target.STARTED if wanted is Target.PAUSED else Target.PAUSED\n"
+        "    record = TargetState(command.connector, other if there else wanted)\n",
+        "S3",
+    ),
+    Mutation(
+        "pausing takes the tasks",
+        LIFECYCLE,
+        '(config_step(state, "state", [record], context),)',
+        '(config_step(state, "state", [TaskCommit(command.connector, 0), record], context),)',
+        "S4 U2",
+    ),
+    Mutation(
+        "a start leaves out the last record",
+        "loading.py",
+        "    await load_topics(log, fold, [fold.topics.config], ends)\n",
+        "    fewer = [max(0, end - 1) for end in ends[fold.topics.config]]\n"
+        "    ends = {**ends, fold.topics.config: fewer}\n"
+        "    await load_topics(log, fold, [fold.topics.config], ends)\n",
+        "S5",
+    ),
+    Mutation(
+        "stopped before the tasks are gone",
+        LIFECYCLE,
+        '            config_step(state, "tasks", [TaskCommit(name, 0)], context),\n'
+        '            config_step(state, "state", [TargetState(name, Target.STOPPED)], context),\n',
+        '            config_step(state, "state", [TargetState(name, Target.STOPPED)], context),\n'
+        '            config_step(state, "tasks", [TaskCommit(name, 0)], context),\n',
+        "T1",
+    ),
+    Mutation(
+        "stopped twice is paused",
+        LIFECYCLE,
+        '    return Plan(\n        (\n            config_step(state, "tasks"',
+        "    if state.config.targets.get(name) is Target.STOPPED:\n"
+        "        return _target(state, command, Target.PAUSED, context)\n"
+        '    return Plan(\n        (\n            config_step(state, "tasks"',
+        "T2",
+    ),
+    Mutation(
+        "stopping drops the config",
+        FOLD,
+        "        self._targets.writable()[name] = record.state\n",
+        "        self._targets.writable()[name] = record.state\n"
+        "        if record.state is Target.STOPPED:\n            self._connectors.drop(name)\n",
+        "T3",
+    ),
+    Mutation(
+        "without tasks it counts as stopped",
+        LIFECYCLE,
+        '    return Plan(\n        (\n            config_step(state, "tasks"',
+        "    if state.config.task_counts.get(name) == 0:\n        return Plan(())\n"
+        '    return Plan(\n        (\n            config_step(state, "tasks"',
+        "T4 G2",
+    ),
+    Mutation(
+        "the target state is deleted first",
+        CONNECTORS,
+        "{COMMIT_POINT: ConnectorConfig(name, None)}\n",
+        '{"state": TargetState(name, None), COMMIT_POINT: ConnectorConfig(name, None)}\n',
+        "D1",
+    ),
+    Mutation(
+        "tasks outlive their connector",
+        FOLD,
+        "if self.profile.removal_drops_tasks:",
+        "if False:",
+        "D2",
+    ),
+    Mutation(
+        "producers to be fenced are forgotten",
+        FOLD,
+        "            self._connectors.drop(name)\n",
+        "            self._connectors.drop(name)\n            self._fenced_counts.drop(name)\n",
+        "D3",
+    ),
+    Mutation(
+        "what is not there is deleted",
+        CONNECTORS,
+        "    if name not in state.config.connectors:\n        return not_found(command)\n"
+        "    records",
+        "    records",
+        "D4",
+    ),
+    Mutation(
+        "offsets go with their connector",
+        CONNECTORS,
+        "    return Plan(privileged(state, records, COMMIT_POINT, context), commit_point",
+        "    from controlplane.core.plan import Draft\n"
+        "    known = state.offsets.get(state.topics.offsets)\n"
+        "    gone = [key for key in known.values if name.encode() in key] if known else []\n"
+        "    drafts = tuple(Draft(state.topics.offsets, key, None) for key in gone)\n"
+        '    steps = (*privileged(state, records, COMMIT_POINT, context), Step("wipe", drafts))\n'
+        "    return Plan(steps, commit_point",
+        "D6 G5",
+    ),
+    # --- restart ------------------------------------------------------------------------------
+    Mutation(
+        "restarting starts",
+        RESTARTS,
+        '    steps = privileged(state, {"restart": record}, "restart", context)\n',
+        "    from controlplane.core.records import Target, TargetState\n"
+        '    records = {"state": TargetState(name, Target.STARTED), "restart": record}\n'
+        '    steps = privileged(state, records, "restart", context)\n',
+        "R1 R6",
+    ),
+    Mutation(
+        "restarts of the past are news",
+        FOLD,
+        '        return self._told(Call("restart", record.connector, record))',
+        '        return Outcome(Kind.ACCEPTED, calls=(Call("restart", record.connector),))',
+        "R3",
+    ),
+    Mutation(
+        "restarts are repeated",
+        "core/recover.py",
+        "if isinstance(command, _EVENTS):",
+        "if False:",
+        "R3",
+    ),
+    Mutation(
+        "whatever runs is restarted",
+        RESTARTS,
+        "if not command.only_failed or status.state is State.FAILED",
+        "if status.state",
+        "R4",
+    ),
+    # --- offsets ------------------------------------------------------------------------------
+    Mutation(
+        "only the first offset is written",
+        SOURCES,
+        "ordered = serialised(self._name, offsets, self._profile)",
+        "ordered = serialised(self._name, offsets, self._profile)[:1]",
+        "O1",
+    ),
+    Mutation(
+        "removed from the connector's own topic first",
+        "core/behaviours.py",
+        'Behaviour("writes_removals_first", "KAFKA-15018", _from("3.8.0"))',
+        'Behaviour("writes_removals_first", "KAFKA-15018", _from("3.8.0"), kip=False)',
+        "O3",
+    ),
+    Mutation(
+        "nothing to reset is an error",
+        OFFSETS,
+        "    if isinstance(known, Rejected | AskGroup):\n        return known\n"
+        "    done = hooked(context, 0, _question(state, command, known))",
+        "    if isinstance(known, Rejected | AskGroup):\n        return known\n"
+        '    if not known:\n        return Rejected(Reason.INVALID, "nothing")\n'
+        "    done = hooked(context, 0, _question(state, command, known))",
+        "O4",
+    ),
+    Mutation(
+        "the connector is asked before it is looked at",
+        OFFSETS,
+        "    kept = _kept_of_stopped(state, command, context)\n"
+        "    if isinstance(kept, Rejected):\n        return kept\n    wanted",
+        "    kept = _kept_of_stopped(state, command, context)\n"
+        "    if isinstance(kept, Rejected) and not context.hooks:\n"
+        "        config = state.config.connectors.get(command.connector, {})\n"
+        "        return AskHook(command.connector, config, ())\n"
+        "    if isinstance(kept, Rejected):\n        return kept\n    wanted",
+        "O5",
+    ),
+    Mutation(
+        "offsets of running connectors",
+        OFFSETS,
+        "if not stopped or state.config.task_counts.get(name, 0) != 0:",
+        "if False:",
+        "O6 G5",
+    ),
+    Mutation(
+        "tasks are always fenced",
+        SOURCES,
+        "if self._state.exactly_once else ()",
+        "",
+        "O7",
+    ),
+    Mutation(
+        "keys are always those of Java",
+        SOURCES,
+        "keys = LoggedKeys if self._profile.writes_log_key else JavaKeys",
+        "keys = JavaKeys",
+        "O9",
+    ),
+    # --- active topics ------------------------------------------------------------------------
+    Mutation(
+        "topics of all connectors are reset",
+        TOPICS,
+        "    known = sorted(state.status.active_topics.get(name, {}).items())\n",
+        "    everybodys = state.status.active_topics.values()\n"
+        "    known = [topic for topics in everybodys for topic in topics.items()]\n",
+        "A3 G7",
+    ),
+    Mutation(
+        "a topic that is used twice is gone",
+        "core/evolve/status.py",
+        "        if activity is None:\n",
+        "        if activity is None or topic in self._topics.items.get(name, {}):\n",
+        "A4",
+    ),
+    Mutation(
+        "no topics to reset is an error",
+        TOPICS,
+        "        return Plan(())\n",
+        '        return Rejected(Reason.NO_SUCH_CONNECTOR, "no topics")\n',
+        "A5",
+    ),
+    # --- everything ---------------------------------------------------------------------------
+    Mutation(
+        "tasks are left to compaction",
+        CONNECTORS,
+        "if context.profile.writes_tasks_when_reconfigured and not _runs(state, name):",
+        "if False:",
+        "G1",
+    ),
+    Mutation(
+        "nobody is fenced",
+        "logs/memory.py",
+        "        check_epoch(epoch, self._epoch)\n",
+        "",
+        "G4",
+    ),
+    Mutation(
+        "a task makes a connector",
+        FOLD,
+        "        self._deferred.put(record.connector, record.task, record.properties)\n",
+        "        self._deferred.put(record.connector, record.task, record.properties)\n"
+        "        self._connectors.writable().setdefault(record.connector, {})\n",
+        "G6",
+    ),
+    Mutation(
+        "a name ends at its first dash",
+        "core/codec/config.py",
+        '"-".join(parts[1:-1])',
+        "parts[1]",
+        "G7",
+    ),
+    # --- crashes ------------------------------------------------------------------------------
+    Mutation(
+        "recovery does nothing",
+        "core/recover.py",
+        "    return Recovery(Ending.REPEATED, plan)",
+        "    return Recovery(Ending.REPEATED, Plan((), plan.outcome))",
+        "N4 all_or_nothing",
+    ),
+    Mutation(
+        "nobody looks for what is unfinished",
+        CONTROLLER,
+        "        await made._settle(lambda _: True)\n",
+        "",
+        "nothing_is_unfinished all_or_nothing",
+    ),
+    Mutation(
+        "keys are not known",
+        CONTROLLER,
+        "        if trace is None or trace.accepted is None:\n",
+        "        if trace is not None or trace is None:\n",
+        "same_key_same_answer",
+    ),
+]
