@@ -160,7 +160,7 @@ class ControlPlane:
 
         Nothing is written. A connector's hook is asked, as Kafka asks it before it writes.
         """
-        return await self._controller.plan(_as_data(command))
+        return await self._controller.plan(_plain(command))
 
     async def execute(
         self, command: AnyCommand, *, principal: str = "embedded", key: str | None = None
@@ -176,7 +176,7 @@ class ControlPlane:
             TimedOut, TooMany, LogError: it cannot be said how, or whether, it ends.
         """
         asked = Asked(
-            command=_as_data(command),
+            command=_plain(command),
             command_id=key or self._around.new_id(),
             at_ms=self._around.now_ms(),
             principal=principal,
@@ -262,15 +262,15 @@ def _installed() -> Plugins:
     return catalogued(more=in_python())
 
 
-def _as_data(command: AnyCommand) -> AnyCommand:
+def _plain(command: AnyCommand) -> AnyCommand:
     """The command as it is read back from the command topic: lists are tuples, mappings dicts.
 
     Raises:
         TypeError: it is no command, or holds what cannot be data.
     """
     try:
-        data = msgspec.to_builtins(command, enc_hook=_dict_of)
-        same: AnyCommand = msgspec.convert(data, AnyCommand)
+        built_in = msgspec.to_builtins(command, enc_hook=_dict_of)
+        same: AnyCommand = msgspec.convert(built_in, AnyCommand)
     except (TypeError, msgspec.ValidationError) as error:
         raise TypeError(f"{command!r} is no command: {error}") from None
     return same
