@@ -125,6 +125,8 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("creates_in_state", "KIP-980", _from("3.7.0")),
     Behaviour("creates_with_offsets", "KIP-995", (), kip=True),
     Behaviour("patches_configs", "KIP-477", _from("3.8.0")),
+    Behaviour("names_lose_surrogates", "String#getBytes", _from("0.9.0.0"), kip=False),
+    Behaviour("own_offsets_anywhere", "KIP-618", _from("3.3.0"), kip=False),
     Behaviour("patch_may_rename", "ConnectorsResource", _from("3.8.0"), kip=False),
     Behaviour("restarts", "KIP-52", _from("0.10.0.0")),
     Behaviour("restarts_concurrently", "DistributedHerder", _from("0.10.0.0"), kip=False),

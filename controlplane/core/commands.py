@@ -12,6 +12,9 @@ import msgspec
 
 from controlplane.core.records import Properties, Target
 
+Config = Mapping[str, str | None]
+"""A config that is asked for. Those in a log are `Properties`, and may hold anything."""
+
 
 class Change(msgspec.Struct, frozen=True):
     """One offset that is wanted: of a source or sink partition as the asker wrote it.
@@ -38,7 +41,7 @@ class ConnectorCommand(Command, frozen=True):
 class CreateConnector(ConnectorCommand, frozen=True, tag="create"):
     """A new connector (initial state: KIP-980; initial offsets: KIP-995)."""
 
-    config: Properties
+    config: Config
     initial_state: Target | None = None
     initial_offsets: tuple[Change, ...] | None = None
 
@@ -46,13 +49,13 @@ class CreateConnector(ConnectorCommand, frozen=True, tag="create"):
 class PutConfig(ConnectorCommand, frozen=True, tag="put-config"):
     """The whole config of a connector, which is created if it is not there."""
 
-    config: Properties
+    config: Config
 
 
 class PatchConfig(ConnectorCommand, frozen=True, tag="patch-config"):
     """Some keys of a connector's config; None removes a key (KIP-477)."""
 
-    patch: Properties
+    patch: Config
 
 
 class DeleteConnector(ConnectorCommand, frozen=True, tag="delete"):
@@ -101,7 +104,7 @@ class ResetTopics(ConnectorCommand, frozen=True, tag="reset-topics"):
 class PublishTasks(ConnectorCommand, frozen=True, tag="publish-tasks"):
     """What the connector's owner tells the leader: the configs of all tasks, 0 to n-1."""
 
-    configs: tuple[Properties, ...]
+    configs: tuple[Config, ...]
 
 
 class FenceTasks(ConnectorCommand, frozen=True, tag="fence-tasks"):

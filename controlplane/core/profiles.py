@@ -198,6 +198,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """A connector can be created with its first offsets."""
     patches_configs: bool
     """Some keys of a config can be changed."""
+    names_lose_surrogates: bool
+    """Half a surrogate in a connector's name is a question mark in its keys; else it is refused."""
+    own_offsets_anywhere: bool
+    """A connector's own offsets topic may be any: one of the cluster's others, or none at all."""
     patch_may_rename: bool
     """A patch may give a connector's config another `name` than the connector has."""
     restarts: bool

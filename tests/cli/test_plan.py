@@ -226,7 +226,7 @@ def test_a_group_is_assumed_to_be_empty(archive: Path) -> None:
 
 
 def test_what_a_hook_says_is_told() -> None:
-    """No connector's code runs here: the catalogue knows what it would answer."""
+    """No Java runs here: the catalogue knows what the connector would answer."""
     body = '{"offsets":[{"partition":{"page":0},"offset":{"row":1}}]}'
     at = ("--profile", "3.9", "--as-of", "config@57")
     said = plan(*at, "PATCH", "/connectors/pages/offsets", body)

@@ -16,6 +16,7 @@ from controlplane.core.commands import (
 from controlplane.core.context import Context
 from controlplane.core.decide.drafting import privileged
 from controlplane.core.decide.tasks import task_set
+from controlplane.core.decide.writable import harmful
 from controlplane.core.java import patched_hash_map
 from controlplane.core.plan import Outcome, Plan, Reason, Rejected, Step
 from controlplane.core.records import (
@@ -45,7 +46,7 @@ def create(state: ClusterState, command: CreateConnector, context: Context) -> P
 def put(state: ClusterState, command: PutConfig, context: Context) -> Plan | Rejected:
     """The whole config of a connector; one that is not there is created."""
     name = command.connector
-    config = _valid(name, command.config, context)
+    config = _valid(state, name, command.config, context)
     if isinstance(config, Rejected):
         return config
     if name in state.config.connectors:
@@ -64,7 +65,7 @@ def patch(state: ClusterState, command: PatchConfig, context: Context) -> Plan |
         return not_found(command)
     config = patched_hash_map(present, command.patch)
     refused = None if context.profile.patch_may_rename else _misnamed(name, config)
-    refused = refused or refusal(config, context)
+    refused = refused or refusal(config, context) or harmful(state, name, config, context)
     if refused is not None:
         return refused
     return Plan(_change(state, name, config, context), commit_point=COMMIT_POINT)
@@ -93,7 +94,7 @@ def config_to_create(
     unknown_offsets = command.initial_offsets is not None and not profile.creates_with_offsets
     if unknown_state or unknown_offsets:
         return Rejected(Reason.NOT_OFFERED, None)
-    config = _valid(name, command.config, context)
+    config = _valid(state, name, command.config, context)
     if not isinstance(config, Rejected) and name in state.config.connectors:
         return Rejected(Reason.ALREADY_EXISTS, f"Connector {name} already exists")
     return config
@@ -120,11 +121,14 @@ def not_found(command: ConnectorCommand) -> Rejected:
     return Rejected(Reason.NO_SUCH_CONNECTOR, f"Connector {command.connector} not found")
 
 
-def _valid(name: str, config: Properties, context: Context) -> Properties | Rejected:
+def _valid(
+    state: ClusterState, name: str, config: Properties, context: Context
+) -> Properties | Rejected:
     """The config with its name in it, at the place where the asker put it, or else at the end."""
     if config.get("name") is None:
         config = {**config, "name": name}
-    return _misnamed(name, config) or refusal(config, context) or config
+    refused = _misnamed(name, config) or refusal(config, context)
+    return refused or harmful(state, name, config, context) or config
 
 
 def _misnamed(name: str, config: Properties) -> Rejected | None:

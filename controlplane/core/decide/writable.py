@@ -1,0 +1,120 @@
+"""What a worker could never write, or should not: told before anything else is looked at.
+
+A worker's configs are maps of text to text or null. Its REST interface makes text of numbers and
+truths; who asks from within a program must do so himself.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from controlplane.core import commands
+from controlplane.core.context import Context
+from controlplane.core.java import encode_key
+from controlplane.core.plan import Reason, Rejected
+from controlplane.core.records import Properties
+from controlplane.core.state import ClusterState
+
+TOPIC_NAME_MAX = 249
+"""Characters (Kafka: `Topic.MAX_NAME_LENGTH`)."""
+
+OFFSETS_TOPIC = "offsets.storage.topic"
+"""A connector's setting (KIP-618)."""
+
+_TEXTS = ("connector", "namespace", "level")
+"""Fields of commands that go into a log as they are."""
+
+_LEGAL = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_NAME_MAX}}}", re.ASCII)
+
+
+# --- whatever the release -----------------------------------------------------------------------
+
+
+def malformed(command: commands.AnyCommand) -> Rejected | None:
+    """What in a command is no text and has to be; None if all is as it should be."""
+    faults = (*_texts(command), *(one for config in _configs(command) for one in _faults(config)))
+    return Rejected(Reason.INVALID, faults[0]) if faults else None
+
+
+def _texts(command: commands.AnyCommand) -> Iterator[str]:
+    for field in _TEXTS:
+        value = getattr(command, field, "")
+        if type(value) is not str:
+            yield f"The {field} of a command must be text, and not {_kind(value)}"
+
+
+def _configs(command: commands.AnyCommand) -> tuple[Any, ...]:
+    match command:
+        case commands.CreateConnector(config=config) | commands.PutConfig(config=config):
+            return (config,)
+        case commands.PatchConfig(patch=patch):
+            return (patch,)
+        case commands.PublishTasks(configs=configs):
+            return configs
+    return ()  # what an undo puts back was in the log once, whatever it is
+
+
+def _faults(config: Any) -> Iterator[str]:
+    """Values are not repeated: they may be secrets."""
+    if not isinstance(config, dict):
+        yield f"A config must be a dict of texts, and not {_kind(config)}"
+        return
+    for key, value in config.items():
+        if type(key) is not str:
+            yield f"Every key of a config must be text, and {key!a} is {_kind(key)}"
+        elif value is not None and type(value) is not str:
+            told = "Every value of a config must be text or null, and that of"
+            yield f"{told} {key!a} is {_kind(value)}"
+
+
+def _kind(value: Any) -> str:
+    return f"of type {type(value).__name__}"
+
+
+# --- what releases do, to their harm ------------------------------------------------------------
+
+
+def harmful(
+    state: ClusterState, name: str, config: Properties, context: Context
+) -> Rejected | None:
+    """Why a config that a release would take is not written by us; None: it may be."""
+    told = None
+    if not context.profile.names_lose_surrogates:
+        told = _key_of_another(name)
+    if told is None and not context.profile.own_offsets_anywhere:
+        told = _misplaced_offsets(state, config, context)
+    return None if told is None else Rejected(Reason.INVALID, told)
+
+
+def _key_of_another(name: str) -> str | None:
+    """In Java's UTF-8 half a surrogate is a question mark: the key is that of another connector."""
+    written = encode_key(name).decode()
+    if written == name:
+        return None
+    return (
+        f"The name {name!a} holds half a surrogate pair, which no record can have in its key: it "
+        f"would be written as connector {written}; choose another name"
+    )
+
+
+def _misplaced_offsets(state: ClusterState, config: Properties, context: Context) -> str | None:
+    """Offsets among records that mean something else, or where no topic can be."""
+    topic, topics = config.get(OFFSETS_TOPIC), state.topics
+    if not isinstance(topic, str) or _provided(topic, context):
+        return None
+    if _LEGAL.fullmatch(topic) is None or topic in {".", ".."}:
+        return (
+            f"{OFFSETS_TOPIC} is {topic!a}, which cannot be the name of a topic: use 1 to "
+            f"{TOPIC_NAME_MAX} letters, digits, dots, underscores and hyphens"
+        )
+    if topic in {topics.config, topics.status, topics.commands}:
+        return (
+            f"{OFFSETS_TOPIC} is {topic}, which is the cluster's {topics.short(topic)} topic: "
+            "choose a topic of its own for offsets"
+        )
+    return None
+
+
+def _provided(value: str, context: Context) -> bool:
+    """Whether a config provider will say what the value is (KIP-297)."""
+    return any(f"${{{name}:" in value for name in context.worker.config_providers)

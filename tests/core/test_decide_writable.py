@@ -1,0 +1,138 @@
+"""What cannot be written as it is asked for, and what we do not write though releases do."""
+
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from controlplane.core.commands import (
+    AnyCommand,
+    CreateConnector,
+    PatchConfig,
+    PublishTasks,
+    PutConfig,
+    SetLoggerLevel,
+    StopConnector,
+)
+from controlplane.core.context import Worker
+from controlplane.core.plan import Reason
+from tests.core.deciding import PROPERTIES, SOURCE, planned, refused
+from tests.core.logs import Pair
+
+A: Pair = ("connector-a", f'{{"properties":{{"connector.class":"{SOURCE}","topic":"t"}}}}')
+PROVIDED = Worker(config_providers=("env",))
+
+
+class Size(StrEnum):
+    """Text that is more than text."""
+
+    TWO = "2"
+
+
+def commands_with(config: Any) -> list[AnyCommand]:
+    """Every command that writes a config."""
+    return [
+        CreateConnector("b", config),
+        PutConfig("b", config),
+        PutConfig("a", config),
+        PatchConfig("a", config),
+        PublishTasks("a", ({}, config)),
+    ]
+
+
+@pytest.mark.parametrize("release", ["3.9", "kip"])
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"tasks.max": 2}, "text or null, and that of 'tasks.max' is of type int"),
+        ({"topic": ["s3cret"]}, "text or null, and that of 'topic' is of type list"),
+        ({"topic": {}}, "text or null, and that of 'topic' is of type dict"),
+        ({"eager": True}, "text or null, and that of 'eager' is of type bool"),
+        ({"tasks.max": Size.TWO}, "text or null, and that of 'tasks.max' is of type Size"),
+        ({5: "five"}, "Every key of a config must be text, and 5 is of type int"),
+    ],
+)
+def test_a_config_is_text(more: dict[Any, Any], told: str, release: str) -> None:
+    """A worker's config is a map of text to text or null, and no other can be written."""
+    for command in commands_with({**PROPERTIES, **more}):
+        rejected = refused([A], command, release)
+        assert rejected.reason is Reason.INVALID
+        assert told in rejected.sentence
+        assert "s3cret" not in rejected.sentence
+
+
+@pytest.mark.parametrize("config", [None, [], "text", MappingProxyType(PROPERTIES)])
+def test_a_config_is_a_dict(config: Any) -> None:
+    """Also what is nearly one cannot be written."""
+    for command in commands_with(config):
+        told = f"A config must be a dict of texts, and not of type {type(config).__name__}"
+        assert refused([A], command).text == told
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        CreateConnector(5, PROPERTIES),  # type: ignore[arg-type]
+        StopConnector(b"a"),  # type: ignore[arg-type]
+        SetLoggerLevel("root", 5),  # type: ignore[arg-type]
+        SetLoggerLevel(None, "INFO"),  # type: ignore[arg-type]
+    ],
+)
+def test_names_are_text(command: AnyCommand) -> None:
+    """Nothing is made text of that is none."""
+    rejected = refused([A], command)
+    assert rejected.reason is Reason.INVALID
+    assert "of a command must be text, and not of type" in rejected.sentence
+
+
+@pytest.mark.parametrize("command", [CreateConnector, PutConfig])
+def test_half_a_surrogate_is_no_name(command: type[CreateConnector | PutConfig]) -> None:
+    """Releases write it under the key of another connector, which may be there."""
+    other: Pair = ("connector-a?", A[1])
+    asked = command("a\ud801", PROPERTIES)
+    rejected = refused([other], asked)
+    assert rejected.reason is Reason.INVALID
+    assert r"The name 'a\ud801' holds half a surrogate pair" in rejected.sentence
+    (step,) = planned([other], asked, "3.9").steps
+    assert [draft.key for draft in step.records] == [b"connector-a?"]
+    assert planned([], command("a\U0001f600", PROPERTIES)).steps
+
+
+MISPLACED = {
+    "connect-configs": "which is the cluster's config topic: choose",
+    "connect-status": "which is the cluster's status topic: choose",
+    "connect-commands": "which is the cluster's commands topic: choose",
+    "my topic": "which cannot be the name of a topic: use 1 to 249 letters",
+    "own\n": "which cannot be the name of a topic",
+    "äpfel": "which cannot be the name of a topic",
+    "x" * 250: "which cannot be the name of a topic",
+    ".": "which cannot be the name of a topic",
+    "..": "which cannot be the name of a topic",
+    "${env:TOPIC}": "which cannot be the name of a topic",
+}
+
+
+@pytest.mark.parametrize("topic", MISPLACED)
+def test_offsets_have_a_topic_of_their_own(topic: str) -> None:
+    """Among records that mean something else they would be read as such; releases write them."""
+    own = {"offsets.storage.topic": topic}
+    config = PROPERTIES | own
+    for command in (CreateConnector("b", config), PutConfig("a", config), PatchConfig("a", own)):
+        rejected = refused([A], command)
+        assert rejected.reason is Reason.INVALID
+        assert rejected.sentence.startswith("offsets.storage.topic is ")
+        assert MISPLACED[topic] in rejected.sentence
+        assert planned([A], command, "3.9").steps
+
+
+@pytest.mark.parametrize("topic", ["own", "connect-offsets", "a.B_c-9", "x" * 249, "...", None])
+def test_any_other_topic_will_do(topic: str | None) -> None:
+    """The worker's own offsets topic, too; null takes a setting away."""
+    assert planned([A], PatchConfig("a", {"offsets.storage.topic": topic})).steps
+
+
+def test_what_a_provider_knows_is_believed() -> None:
+    """Nobody else knows which topic it is."""
+    config = PROPERTIES | {"offsets.storage.topic": "${env:TOPIC}"}
+    assert planned([], CreateConnector("b", config), worker=PROVIDED).steps
