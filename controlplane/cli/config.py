@@ -99,11 +99,12 @@ def _row(found: Effective) -> Row:
 
 
 def _check(configuration: Configuration) -> None:
-    """Refuse what nobody gets in with, and warn of what some command cannot use.
+    """Refuse what nobody can work or gets in with, and warn of what some command cannot use.
 
     Raises:
-        SettingsError: no cluster can be reached with these settings.
+        SettingsError: no cluster can be reached with these settings, or be one.
     """
+    configuration.settings(WorkerSettings)
     configuration.make(AccessSettings, kafka_security)
     for of in (listening, deciding):
         try:

@@ -7,6 +7,7 @@ other; publishing one is cheap and it never changes.
 
 from collections.abc import Mapping
 from enum import Enum
+from itertools import combinations
 
 import msgspec
 
@@ -44,6 +45,10 @@ Changes = CopyOnWrite[tuple[str, Aspect, str], Position]
 """(connector, aspect, item) → the record that changed it last."""
 
 
+class SharedTopic(ValueError):
+    """One topic is to be two. The message says which, and what to do."""
+
+
 class Topics(msgspec.Struct, frozen=True):
     """Names of the topics of one cluster. Any other topic of a log holds a connector's offsets."""
 
@@ -58,6 +63,31 @@ class Topics(msgspec.Struct, frozen=True):
             if getattr(self, name) == topic:
                 return name
         return topic
+
+    @property
+    def shared(self) -> tuple[str, str] | None:
+        """Two of the four that have the same name, as fields; None: each has its own.
+
+        The records of one would be read as those of the other.
+        """
+        for one, other in combinations(self.__struct_fields__, 2):
+            if getattr(self, one) == getattr(self, other):
+                return one, other
+        return None
+
+
+def check_topics(topics: Topics) -> None:
+    """Refuse names of topics with which no cluster can work.
+
+    Raises:
+        SharedTopic: two of them are the same.
+    """
+    if topics.shared is not None:
+        one, other = topics.shared
+        name = getattr(topics, one)
+        raise SharedTopic(
+            f"{name} cannot be the {one} topic and the {other} topic: give each a name of its own"
+        )
 
 
 class ConfigState(msgspec.Struct, frozen=True):

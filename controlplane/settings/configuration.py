@@ -78,11 +78,13 @@ class Configuration:
         """The settings of a table.
 
         Raises:
-            SettingsError: a value cannot be used.
+            SettingsError: a value cannot be used, or not with another one.
         """
         fields = msgspec.structs.fields(table)
-        values = self.effective(table, prefix)
-        return table(**{one.name: found.value for one, found in zip(fields, values, strict=True)})
+        effective = zip(fields, self.effective(table, prefix), strict=True)
+        values = {one.name: found.value for one, found in effective}
+        with self._blaming():
+            return table(**values)
 
     def make(self, table: type[Table], of: Callable[[Table], Made]) -> Made:
         """What a function makes of a worker's settings.

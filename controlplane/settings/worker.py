@@ -115,6 +115,14 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     plugin_path: Annotated[tuple[str, ...], _PLUGINS] = ()
     """Where a Java worker finds the jars of its connectors."""
 
+    def __post_init__(self) -> None:
+        shared = self.topics.shared
+        if shared is not None:
+            one, other = (_TOPIC_KEYS[role] for role in shared)
+            name = getattr(self.topics, shared[0])
+            wrong = f"is {name}, and so is {one}: give each topic a name of its own"
+            raise BadValue(other, wrong, because=one)
+
     @property
     def topics(self) -> Topics:
         """The names of the cluster's topics."""
@@ -130,6 +138,14 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Whether only committed records are read."""
         return self.exactly_once_source_support == "ENABLED"
 
+
+_TOPIC_KEYS = {
+    "config": "config.storage.topic",
+    "offsets": "offset.storage.topic",
+    "status": "status.storage.topic",
+    "commands": "command.storage.topic",
+}
+"""By what a topic is for, as `Topics` names it."""
 
 POLICIES = ("All", "None", "Principal")
 _POLICY_CLASS = "ConnectorClientConfigOverridePolicy"

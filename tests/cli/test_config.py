@@ -165,6 +165,29 @@ def test_bad_values(worker: Path, told: str, sentence: str) -> None:
     assert sentence in told_how
 
 
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        (
+            ("--config-topic", "x", "--override", "offset.storage.topic=x"),
+            "--override: offset.storage.topic is x, and so is config.storage.topic: give each",
+        ),
+        (
+            ("--status-topic", "connect-configs"),
+            "--status-topic: status.storage.topic is connect-configs, and so is config.storage",
+        ),
+        (
+            ("--config-topic", "connect-commands"),
+            "--config-topic: command.storage.topic is connect-commands, and so is config.storage",
+        ),
+    ],
+)
+def test_one_topic_is_not_two(told: tuple[str, ...], sentence: str) -> None:
+    """By every command: records of one would be read as those of the other."""
+    for command in (["config"], ["inspect", "x.jsonl"]):
+        assert refusal(call(*command, *told)).startswith(sentence)
+
+
 def test_a_bad_value_in_a_file_is_told_with_its_line(worker: Path) -> None:
     """By every command that needs the setting."""
     with worker.open("a", encoding="ascii") as file:
