@@ -63,9 +63,9 @@ async def test_a_plane_of_such_a_worker(tmp_path: Path) -> None:
     told = told_to_plane(written(tmp_path, WORKER), {"POLICY": "None"})
     log = MemoryLog()
     async with ControlPlane.open(log, Settings(**told, profile="3.9")) as plane:
+        overriding = CreateConnector("orders", {**CONFIG, "producer.override.acks": "1"})
         with pytest.raises(Refusal, match="The 'None' policy does not allow 'acks'"):
-            overriding = {**CONFIG, "producer.override.acks": "1"}
-            await plane.execute(CreateConnector("orders", overriding))
+            await plane.execute(overriding)
         await plane.execute(CreateConnector("orders", CONFIG))
         await plane.execute(StopConnector("orders"))
         assert (plane.state.profile.release, plane.state.exactly_once) == ("3.9.2", True)

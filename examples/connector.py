@@ -1,0 +1,69 @@
+"""A connector in Python: what its class tells a control plane, and what follows from it.
+
+Run it with `python examples/connector.py`. An installed package declares such a class by an entry
+point, and `ControlPlane.open` finds it; here it is handed over.
+
+    [project.entry-points."controlplane.connectors"]
+    orders = "example.orders:OrdersSource"
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from controlplane import ControlPlane, Refusal, commands
+from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.plan import Offsets
+from controlplane.core.records import Target
+from controlplane.plane import Surroundings
+from controlplane.plugins import catalogued, described
+
+
+class OrdersSource:
+    """Reads a table; where it stands is `{"table": …}` → `{"row": …}`."""
+
+    kind: ClassVar[Literal["source", "sink"]] = "source"
+    version: ClassVar[str] = "1.0"
+    config: ClassVar[Sequence[ConfigKey]] = (
+        ConfigKey(name="table", type="STRING", required=True, valid=("non-empty string",)),
+        ConfigKey(name="rows.max", type="INT", default="500", valid=("[1,...]",)),
+    )
+
+    @staticmethod
+    def alter_offsets(config: Mapping[str, Any], offsets: Offsets) -> bool:
+        """Only its own table, and no row before the first. Asked before anything is written."""
+        for partition, offset in offsets:
+            if partition != {"table": config["table"]}:
+                raise ValueError(f"orders reads {config['table']}, not {partition}")
+            if offset is not None and offset["row"] < 0:
+                raise ValueError(f"there is no row {offset['row']}")
+        return True
+
+
+async def main() -> None:
+    """Make one, put it somewhere, and be refused twice."""
+    around = Surroundings(plugins=catalogued(more=[described(OrdersSource)]))
+    async with ControlPlane.open("memory:", around=around) as plane:
+        config = {"connector.class": "OrdersSource", "table": "orders"}
+        await plane.execute(commands.CreateConnector("orders", config, Target.STOPPED))
+        outcome = await plane.execute(at_row(7))
+        print(outcome.message)
+        await refused(plane, at_row(-1))
+        await refused(plane, commands.PutConfig("orders", {**config, "rows.max": "0"}))
+
+
+def at_row(row: int) -> commands.AlterOffsets:
+    """Where it is to go on."""
+    return commands.AlterOffsets("orders", (commands.Change({"table": "orders"}, {"row": row}),))
+
+
+async def refused(plane: ControlPlane, command: commands.AnyCommand) -> None:
+    """Show why a command is not run."""
+    try:
+        await plane.execute(command)
+    except Refusal as refusal:
+        print("refused:", str(refusal).replace("\n", " "))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

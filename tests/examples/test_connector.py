@@ -1,0 +1,30 @@
+"""The connector in Python runs as it stands, also where a package declares it."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane import ControlPlane, Refusal, commands
+from tests.declaring import declare
+from tests.examples.test_embedding import EXAMPLES, run
+
+
+def test_the_program() -> None:
+    """Its hook accepts and refuses, its keys are validated."""
+    assert [line[:70] for line in run("connector.py")] == [
+        "The offsets for this connector have been altered successfully",
+        "refused: there is no row -1",
+        "refused: Connector configuration is invalid and contains the following",
+    ]
+
+
+async def test_declared_by_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plane that is told nothing about plugins knows it, by the entry point alone."""
+    declare(monkeypatch, tmp_path, orders="connector:OrdersSource")
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    config = {"connector.class": "OrdersSource", "table": "orders"}
+    async with ControlPlane.open("memory:") as plane:
+        bad = commands.CreateConnector("orders", {**config, "rows.max": "0"})
+        with pytest.raises(Refusal, match=r"Invalid value 0 for configuration rows\.max"):
+            await plane.execute(bad)
+        await plane.execute(commands.CreateConnector("orders", config))

@@ -1,0 +1,124 @@
+"""What the guide shows to programmers runs as it stands."""
+
+import ast
+import inspect
+import re
+import tomllib
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import pytest
+
+from controlplane import ControlPlane, commands
+from controlplane.controller import NotWritten, TimedOut, TooMany
+from controlplane.core.plan import Done
+from controlplane.logs import log as logs
+from controlplane.plane import Refusal
+from controlplane.plugins import GROUP, described
+
+GUIDE = Path(__file__).parents[1] / "docs" / "guide.md"
+SECTION = re.search(
+    r"^## Commands, from a program of your own\n(.*?)^## ",
+    GUIDE.read_text(),
+    re.MULTILINE | re.DOTALL,
+)
+assert SECTION
+
+
+def blocks(language: str) -> list[str]:
+    """The code of the section in this language."""
+    assert SECTION
+    return re.findall(rf"^```{language}\n(.*?)^```", SECTION[1], re.MULTILINE | re.DOTALL)
+
+
+async def run(block: str) -> dict[str, Any]:
+    """Run a block, which may wait at its top level; answers the names that it makes."""
+    code = compile(block, str(GUIDE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    assert isinstance(code, CodeType)
+    names: dict[str, Any] = {"__name__": "guide"}
+    waiting = eval(code, names)  # eval, for exec gives nothing to be awaited
+    if inspect.iscoroutine(waiting):
+        await waiting
+    return names
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the files are that the blocks speak of."""
+    monkeypatch.chdir(tmp_path)
+    Path("catalogue.json").write_text('[{"class":"lab.Source","type":"source"}]')
+    Path("connect-distributed.properties").write_text("config.storage.topic=theirs\n")
+
+
+@pytest.fixture
+async def state_db(folder: None) -> None:
+    """The log that they speak of."""
+    config = {"connector.class": "FileStreamSource", "file": "f", "topic": "t"}
+    async with ControlPlane.open("sqlite:///state.db") as plane:
+        await plane.execute(commands.CreateConnector("orders", config))
+
+
+SAYS = {
+    "StopConnector": "",
+    "Partitions(": "3.9.2\n",
+    "told_to_plane": "theirs\n",
+    "Surroundings(": " state\n",
+    "class OrdersSource": "",
+}
+"""By a word of each block, how what it prints ends."""
+
+
+def test_every_block_is_known() -> None:
+    """None is forgotten here."""
+    found = [[word for word in SAYS if word in block] for block in blocks("python")]
+    assert found == [[word] for word in SAYS]
+
+
+@pytest.mark.usefixtures("state_db")
+@pytest.mark.parametrize("word", SAYS)
+async def test_blocks_run(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each by itself, with what it imports."""
+    (block,) = (one for one in blocks("python") if word in one)
+    await run(block)
+    assert capsys.readouterr().out.endswith(SAYS[word])
+
+
+@pytest.mark.usefixtures("state_db")
+async def test_the_log_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """It has the fields that the guide shows, in their order."""
+    (block,) = (one for one in blocks("python") if "Surroundings(" in one)
+    await run(block)
+    (shown,) = blocks("text")
+    (line,) = capsys.readouterr().err.splitlines()
+    fields = re.compile(r"(?:^| )(\w+)=")
+    assert fields.findall(line) == fields.findall(shown.strip())
+    assert " command=resume connector=orders principal=ada outcome=done " in line
+
+
+async def test_the_connector_in_python() -> None:
+    """It is one, its hook answers, and its package declares it where we look."""
+    (block,) = (one for one in blocks("python") if "class OrdersSource" in one)
+    plugin = described((await run(block))["OrdersSource"])
+    assert (plugin.type, plugin.version) == ("source", "1.0")
+    assert plugin.hook is not None
+    asked = (({"table": "orders"}, {"row": 1}),)
+    assert plugin.hook({"table": "orders"}, asked) == Done(definite=True)
+    (declared,) = blocks("toml")
+    assert tomllib.loads(declared)["project"]["entry-points"][GROUP]
+
+
+def test_what_is_raised() -> None:
+    """Each exception of the table is where it says, and is what it says."""
+    assert SECTION
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| `([\w.]+)` \|", SECTION[1], re.MULTILINE)
+    found = {
+        name: getattr(__import__(module, fromlist=[name]), name)
+        for names, module in rows
+        for name in re.findall(r"\w+", names)
+    }
+    wanted = (Refusal, TimedOut, TooMany, NotWritten, logs.Fenced, logs.LogUnavailable)
+    assert tuple(found.values()) == (*wanted, logs.LogError)
+    assert issubclass(NotWritten, logs.LogUnavailable)
+    kinds = (logs.Fenced, logs.LogUnavailable, logs.LogNotUsable, logs.LogCorrupt)
+    assert all(issubclass(kind, logs.LogError) for kind in kinds)
