@@ -16,7 +16,14 @@ from controlplane.controller.refusals import Refusals
 from controlplane.controller.turns import Turns
 from controlplane.controller.wording import not_written, timed_out
 from controlplane.controller.writing import Writing
-from controlplane.core.commands import AnyCommand, Asked, ConnectorCommand, PatchConfig
+from controlplane.core.commands import (
+    AlterOffsets,
+    AnyCommand,
+    Asked,
+    ConnectorCommand,
+    PatchConfig,
+    ResetOffsets,
+)
 from controlplane.core.context import Context
 from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.recover import Failed, recover
@@ -26,6 +33,9 @@ from controlplane.follower import Notices
 from controlplane.logs.log import Fenced, Log, LogUnavailable
 
 Ended = Outcome | Rejected
+
+CHANGES_WHAT_IS_THERE = PatchConfig, AlterOffsets, ResetOffsets
+"""Commands that start from what lies in the log: none of it may be missed."""
 Clock = Callable[[], int]
 
 NOBODY_TOLD: Mapping[str, Failed] = MappingProxyType({})
@@ -208,8 +218,8 @@ class Controller:
 
     async def _decide_and_perform(self, job: "_Job") -> Ended:
         asked = job.asked
-        if isinstance(asked.command, PatchConfig):
-            await self._read_to_end()  # what is patched is the config that lies in the log now
+        if isinstance(asked.command, CHANGES_WHAT_IS_THERE):
+            await self._read_to_end()  # foreign hands write, too
         state = await self._knowing(asked.command)
         decision = await self._deciding.decided(state, asked.command)
         job.begun = True  # up to here nothing has been written
