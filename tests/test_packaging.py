@@ -16,7 +16,8 @@ from packaging.requirements import Requirement
 from tests.tidy.source import ROOT
 
 DEPENDENCIES = {
-    *("aiokafka", "click", "cramjam", "msgspec", "rich", "starlette", "structlog", "uvicorn")
+    *("aiokafka", "click", "cramjam",
+        "cryptography", "msgspec", "rich", "starlette", "structlog", "uvicorn")
 }
 
 
