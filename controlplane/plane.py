@@ -27,7 +27,7 @@ from controlplane.core.owners import owner
 from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile, resolve
-from controlplane.core.state import ClusterState, Topics
+from controlplane.core.state import ClusterState, Topics, check_topics
 from controlplane.follower import Follower, Notices
 from controlplane.follower import Limits as FollowerLimits
 from controlplane.logs.log import Log, LogNotUsable
@@ -55,7 +55,7 @@ class Refusal(Exception):
     """A command was refused, and nothing was written. The message is Connect's wording."""
 
     def __init__(self, rejected: Rejected) -> None:
-        super().__init__(rejected.text or rejected.reason.value)
+        super().__init__(rejected.sentence)
         self.rejected = rejected
 
 
@@ -115,8 +115,10 @@ class ControlPlane:
             LogError: the log cannot be used.
             Unloadable: a connector of an installed package cannot be loaded.
             UnknownRelease: there is no such profile.
+            SharedTopic: two of the topics have one name.
         """
         settings, around = settings or Settings(), around or Surroundings()
+        check_topics(settings.topics)
         notices = around.notices or _quiet()
         context = _context(settings, around, notices)
         async with AsyncExitStack() as stack:
@@ -272,14 +274,14 @@ def _plain(command: AnyCommand) -> AnyCommand:
         built_in = msgspec.to_builtins(command, enc_hook=_dict_of)
         same: AnyCommand = msgspec.convert(built_in, AnyCommand)
     except (TypeError, msgspec.ValidationError) as error:
-        raise TypeError(f"{command!r} is no command: {error}") from None
+        raise TypeError(f"a {type(command).__name__} like this is no command: {error}") from None
     return same
 
 
 def _dict_of(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{value!r} is no data")
+    raise TypeError(f"{type(value).__name__} is no data")
 
 
 async def _ended(task: "asyncio.Task[None]") -> None:

@@ -168,6 +168,7 @@ OTHER_DEFAULTS = {
     "offset.storage.topic",
     "status.storage.topic",
     "listeners",  # this machine only
+    "connector.client.config.override.policy",  # not set: that of the release
 }
 """Where our default is not Kafka's; the table says why."""
 

@@ -27,7 +27,7 @@ from controlplane.core.commands import (
 from controlplane.core.context import Context
 from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.recover import Failed, recover
-from controlplane.core.redact import redacted_text
+from controlplane.core.redact import redacted_refusal
 from controlplane.core.state import ClusterState, CommandTrace
 from controlplane.follower import Notices
 from controlplane.logs.log import Fenced, Log, LogUnavailable
@@ -249,7 +249,7 @@ class Controller:
             connector=getattr(asked.command, "connector", None),
             principal=asked.principal,
             outcome=refused.reason.value if refused else "done",
-            reason=redacted_text(refused.text or "") if refused else None,
+            reason=redacted_refusal(refused.sentence) if refused else None,
             records=self._performing.written(asked),
             command_id=asked.command_id,
             took_ms=took_ms,
@@ -316,7 +316,7 @@ class Controller:
             connector=getattr(asked.command, "connector", None),
             ending=found.ending.value,
             records=self._performing.written(asked),
-            reason=found.rejected.text if found.rejected else None,
+            reason=redacted_refusal(found.rejected.sentence) if found.rejected else None,
             command_id=asked.command_id,
         )
 

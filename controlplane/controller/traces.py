@@ -41,7 +41,7 @@ def refused(topic: str, asked: Asked, rejected: Rejected) -> Draft:
         asked.at_ms,
         asked.principal,
         msgspec.to_builtins(asked.command),
-        rejected.text or rejected.reason.value,
+        rejected.sentence,
     )
     return _draft(topic, record)
 

@@ -21,7 +21,7 @@ CONFIG, OFFSETS, STATUS, COMMANDS = (
 )
 
 
-class Crash(Exception):
+class Crash(BaseException):
     """The process ends here."""
 
 
