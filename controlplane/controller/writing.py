@@ -52,13 +52,13 @@ class Writing:
             (COMMAND_ID, asked.command_id.encode("utf-8", "surrogatepass")),
             (PRINCIPAL, asked.principal.encode("utf-8", "surrogatepass")),
         )
-        at_ms = self._now_ms()
         places = [(draft.topic, await self._partition(draft)) for draft in drafts]
+        await self._reader.follow({topic for topic, _ in places})  # or it never reads them back
+        at_ms = self._now_ms()  # last, so that times ascend as the log does
         records = [
             Record(*place, at_ms, draft.key, draft.value, headers)
             for place, draft in zip(places, drafts, strict=True)
         ]
-        await self._reader.follow({topic for topic, _ in places})  # or it never reads them back
         positions = await self._persist(records)
         try:
             async with asyncio.timeout(self._limits.write_patience_ms / 1_000):
