@@ -37,7 +37,7 @@ class Drawing:
         self._foreign = chance.choice((0.1, 0.3, 0.5))
         self._own = chance.choice((0, 0.5, 1)) if profile.own_offset_topics else 0
         self._foreigners = Foreigners(chance, profile, self._classes, self._partitions)
-        self._there: dict[str, str] = {}
+        self._there: dict[str, str | None] = {}
         """Connectors that are there, as far as one can tell, and their classes."""
         self._stopped: set[str] = set()
         self._last: c.AnyCommand | None = None
@@ -134,7 +134,7 @@ class Drawing:
         )
         return c.CreateConnector(name, config, state, self._initial(config["connector.class"]))
 
-    def _initial(self, connector_class: str) -> tuple[c.Change, ...] | None:
+    def _initial(self, connector_class: str | None) -> tuple[c.Change, ...] | None:
         if not self._profile.creates_with_offsets or self._chance.random() < 1 / 2:
             return None
         return self._changes(connector_class)
@@ -182,7 +182,7 @@ class Drawing:
         own = self._chance.random() < self._own
         return {**config, "x": "1"} | ({"offsets.storage.topic": OWN} if own else {})
 
-    def _changes(self, connector_class: str) -> tuple[c.Change, ...]:
+    def _changes(self, connector_class: str | None) -> tuple[c.Change, ...]:
         number = self._chance.choice((1, 1, 2, 2, 3, 0))
         one = self._sink_change if connector_class == SINK else self._source_change
         if self._chance.random() < _MISTAKEN:

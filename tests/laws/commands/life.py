@@ -20,7 +20,7 @@ from controlplane.core.codec import decode_command
 from controlplane.core.codec.offsets import frozen
 from controlplane.core.commands import AnyCommand, Change
 from controlplane.core.entry import Entry
-from controlplane.core.evolve import Fold
+from controlplane.core.evolve import Fold, fold
 from controlplane.core.plan import AnyAction, Reason, Rejected
 from controlplane.core.profiles import Profile
 from controlplane.core.records import CommandRefused, Properties
@@ -214,7 +214,7 @@ class Crashed(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the whole log said from an instant on."""
+    """What Connect's topics said from an instant on."""
 
     since_ms: int
     state: ClusterState
@@ -226,6 +226,8 @@ class Life(NamedTuple):
     cluster: Cluster
     entries: Sequence[Entry]
     known: Sequence[Known]
+    final: ClusterState
+    """What all of it says, the command topic included."""
     moments: Sequence[Moment]
     acts: Sequence[Act]
     journal: Journal
@@ -274,17 +276,17 @@ class Life(NamedTuple):
 
 def life_of(entries: Sequence[Entry], journal: Journal, cluster: Cluster) -> Life:
     """What came of a history. `entries` are in the order of writing."""
-    fold = Fold(cluster.profile, exactly_once=cluster.exactly_once)
-    known = [Known(-1, fold.snapshot())]
+    growing = Fold(cluster.profile, exactly_once=cluster.exactly_once)
+    known = [Known(-1, growing.snapshot())]
     moments = []
-    for entry in entries:
-        fold.apply(entry)
-        known.append(Known(entry.timestamp, fold.snapshot()))
-        if entry.topic != COMMANDS:
-            groups = cluster.kafka.at(entry.timestamp)
-            before, after = (Seen(one.state, groups) for one in known[-2:])
-            moments.append(Moment(entry, before, after, _id_of(entry)))
-    life = Life(cluster, entries, known, moments, (), journal)
+    for entry in (one for one in entries if one.topic != COMMANDS):
+        growing.apply(entry)
+        known.append(Known(entry.timestamp, growing.snapshot()))
+        groups = cluster.kafka.at(entry.timestamp)
+        before, after = (Seen(one.state, groups) for one in known[-2:])
+        moments.append(Moment(entry, before, after, _id_of(entry)))
+    final = fold(entries, cluster.profile, exactly_once=cluster.exactly_once)
+    life = Life(cluster, entries, known, final, moments, (), journal)
     acts = sorted(_acts(life), key=lambda act: act.began_ms)
     return life._replace(acts=tuple(acts))
 
@@ -297,7 +299,7 @@ def _id_of(entry: Entry) -> str | None:
 
 
 def _acts(life: Life) -> Iterator[Act]:
-    """Every command that somebody asked, or that the log knows."""
+    """Every command that was answered, or had begun when nobody was there any more."""
     told: dict[str, list[Told]] = defaultdict(list)
     for one in life.journal.told:
         told[one.command_id].append(one)
@@ -309,8 +311,9 @@ def _acts(life: Life) -> Iterator[Act]:
     for entry in life.entries:
         refused = isinstance(decode_command(entry.key, entry.value), CommandRefused)
         (refused_ms if refused else accepted_ms)[_id_of(entry)].add(entry.timestamp)
-    known = life.known[-1].state.commands
-    for command_id in dict.fromkeys([*told, *known]):
+    known = life.final.commands
+    begun = [command_id for command_id, trace in known.items() if trace.accepted]
+    for command_id in dict.fromkeys([*told, *begun]):
         trace = known.get(command_id, CommandTrace())
         asked = tuple(told[command_id])
         written_ms = sorted(accepted_ms[command_id])
@@ -332,9 +335,9 @@ def _acts(life: Life) -> Iterator[Act]:
 def _command(told: Sequence[Told], trace: CommandTrace) -> AnyCommand:
     if told:
         return told[0].command
-    asked = traces.asked_of(trace)
-    assert asked is not None
-    return asked.command
+    assert trace.accepted is not None
+    command: AnyCommand = msgspec.convert(trace.accepted.command, AnyCommand)
+    return command
 
 
 def _acted(life: Life, decided_ms: Sequence[int]) -> tuple[Acted, ...]:

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
+from controlplane.controller import Stepped
 from controlplane.controller.controller import Ended
 from controlplane.core.commands import AnyCommand, Asked
 from controlplane.core.entry import Entry
@@ -107,6 +108,7 @@ class Cluster:
         self.kafka = Kafka(self.clock, groups)
         self.hooks = Hooks()
         self.fuse = Fuse()
+        self.stepped: Stepped = self.fuse
 
     @asynccontextmanager
     async def plane(self, log: Log) -> AsyncIterator[ControlPlane]:
@@ -119,7 +121,7 @@ class Cluster:
             outside=self.kafka,
             notices=Unheard(),
             now_ms=self.clock,
-            stepped=self.fuse,
+            stepped=self.stepped,
         )
         async with ControlPlane.open(log, settings, around) as plane:
             yield plane
@@ -165,7 +167,7 @@ class Journal(NamedTuple):
 async def live(place: Place, events: Iterable[Event], cluster: Cluster) -> Journal:
     """Live these events one after the other, from process to process."""
     living = Living(events, cluster)
-    while living.waiting or living.died_ms is not None:
+    while not living.is_over:
         async with place() as log:
             await living.one_process(log)
     return living.journal
@@ -187,13 +189,22 @@ class _Again(NamedTuple):
 class Living:
     """A history as far as it was lived."""
 
-    def __init__(self, events: Iterable[Event], cluster: Cluster, name: str = "c") -> None:
-        self.waiting: deque[Event | _Again] = deque(events)
+    def __init__(
+        self,
+        events: Iterable[Event],
+        cluster: Cluster,
+        name: str = "c",
+        tell: Callable[[Told], None] = lambda _: None,
+    ) -> None:
         self.journal = Journal([], [], [])
-        self.died_ms: int | None = None
+        self.is_over = False
+        self._events = iter(events)
+        self._again: deque[_Again] = deque()
+        self._died_ms: int | None = None
         """When the last process died, as long as no other one is there."""
         self._cluster = cluster
         self._ids = (f"{name}{number}" for number in count())
+        self._tell = tell
 
     async def one_process(self, log: Log) -> None:
         """A process, until it dies, is displaced, or there is nothing left to be done.
@@ -204,21 +215,24 @@ class Living:
         try:
             async with self._cluster.plane(log) as plane:
                 self._is_back(plane)
-                while self.waiting:
-                    event = self.waiting.popleft()
+                while (event := self._next()) is not None:
                     await self._happens(plane, log, event)
                     if isinstance(event, TakeOver):
                         return
+                self.is_over = True
         except Crash:
-            self.died_ms = self.died_ms or self._cluster.clock()
+            self._died_ms = self._died_ms or self._cluster.clock()
             self._cluster.fuse.mend()
+
+    def _next(self) -> "Event | _Again | None":
+        return self._again.popleft() if self._again else next(self._events, None)
 
     def _is_back(self, plane: ControlPlane) -> None:
         """Whoever opens the log has ended what others left."""
         self._cluster.fuse.set(())
-        if self.died_ms is not None:
-            self.journal.died.append(Died(self.died_ms, plane.state))
-            self.died_ms = None
+        if self._died_ms is not None:
+            self.journal.died.append(Died(self._died_ms, plane.state))
+            self._died_ms = None
 
     async def _happens(self, plane: ControlPlane, log: Log, event: Event | _Again) -> None:
         match event:
@@ -238,7 +252,7 @@ class Living:
     async def _ask(self, plane: ControlPlane, event: Ask) -> None:
         command_id = next(self._ids)
         again = (command_id if same else next(self._ids) for same in event.retried)
-        self.waiting.extendleft(_Again(event.command, one) for one in again)
+        self._again.extend(_Again(event.command, one) for one in again)
         self._cluster.fuse.set(event.crashes)
         self._cluster.kafka.trouble = event.trouble
         await self._execute(plane, event.command, command_id)
@@ -263,6 +277,7 @@ class Living:
         finally:
             told = Told(command, command_id, began_ms, clock(), answer, hooks.calls - calls)
             self.journal.told.append(told)
+            self._tell(told)
 
     async def _write(self, plane: ControlPlane, log: Log, event: Foreign) -> None:
         """Somebody else's record; a topic that nobody follows yet is not waited for."""

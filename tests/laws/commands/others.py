@@ -41,7 +41,7 @@ def a4(life: Life) -> Iterator[None]:
         for _ in range(2 if (entry.key or b"").startswith(b"status-topic-") else 1)
     ]
     if len(twice) > len(life.entries):
-        once = life.known[-1].state
+        once = life.final
         assert _folded(life, twice).status.active_topics == once.status.active_topics
         yield
 
@@ -57,7 +57,7 @@ def a5(life: Life) -> Iterator[None]:
 
 def g1(life: Life) -> Iterator[None]:
     """Folding is a function of the order; compaction shows in nothing that we have written."""
-    assert _folded(life, in_order(sorted(life.entries, key=_place))) == life.known[-1].state
+    assert _folded(life, in_order(sorted(life.entries, key=_place))) == life.final
     if not life.profile.writes_tasks_when_reconfigured:
         return
     for act in life.acts:

@@ -1,0 +1,63 @@
+"""Runs commands without end, for tests that kill it.
+
+    python -m tests.laws.commands.commander FILE SEED RELEASE
+
+What an asker is told goes to standard output at once, a line each: whoever reads it knows that it
+was told. Behind each step there is an empty line: a good moment. Offsets of sinks would die with
+the process, so there are sources only.
+"""
+
+import asyncio
+import os
+import pickle
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from controlplane.core.commands import Asked
+from controlplane.core.plan import Step
+from controlplane.core.profiles import Profile
+from tests.laws.commands.asking import Drawing
+from tests.laws.commands.events import Ask, Event, TakeOver
+from tests.laws.commands.living import Cluster, Living, Told, entries_in, in_file
+from tests.laws.commands.world import SOURCE
+
+PAUSE_MS = 1_000_000
+"""Between two processes, more than any of them lives: their times never meet."""
+
+
+def main(path: Path, seed: str, release: str) -> None:
+    """Live until killed."""
+    asyncio.run(_live(path, seed, Profile.of(release)))
+
+
+async def _live(path: Path, seed: str, profile: Profile) -> None:
+    async with in_file(path)() as log:
+        last_ms = max((entry.timestamp for entry in await entries_in(log)), default=0)
+        cluster = Cluster(profile, now_ms=last_ms + PAUSE_MS)
+        cluster.stepped = _stepped
+        events = _harmless(Drawing(Random(seed), profile, [SOURCE]))
+        await Living(events, cluster, f"{seed}.", _tell).one_process(log)
+
+
+def _harmless(drawing: Drawing) -> Iterator[Event]:
+    """Whatever happens, but that somebody dies or is displaced."""
+    while True:
+        event = drawing.event()
+        if isinstance(event, Ask):
+            yield event._replace(crashes=(), trouble=None)
+        elif not isinstance(event, TakeOver):
+            yield event
+
+
+async def _stepped(_asked: Asked, _step: Step) -> None:
+    os.write(1, b"\n")
+
+
+def _tell(told: Told) -> None:
+    os.write(1, pickle.dumps(told._replace(hooks=None)).hex().encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

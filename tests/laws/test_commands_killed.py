@@ -1,0 +1,65 @@
+"""The laws of commands where the process is killed: `kill -9` in the middle of whatever it does.
+
+Processes of their own run random commands on one file and are killed again and again; after each
+another control plane opens the file and ends what it finds. The log and what askers were told must
+make a life in which every law holds.
+"""
+
+import pickle
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.profiles import Profile
+from tests.conftest import PROVE
+from tests.jars import ROOT
+from tests.laws.commands.commander import PAUSE_MS
+from tests.laws.commands.life import life_of
+from tests.laws.commands.living import Cluster, Died, Journal, Told, entries_in, in_file
+from tests.laws.commands.table import judge
+
+KILLS = 100 if PROVE else 8
+"""Of one file. Each takes some tenths of a second, mostly to start Python."""
+
+STEPS = (1, 60)
+"""A process is killed behind so many steps, drawn at random."""
+
+
+def told_until_killed(path: Path, seed: str, release: str, steps: int) -> list[Told]:
+    """Start a process, wait for so many steps, kill it; all that was told until then."""
+    command = [sys.executable, "-m", "tests.laws.commands.commander", str(path), seed, release]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    lines = []
+    while steps:
+        lines.append(process.stdout.readline())
+        steps -= lines[-1] == b"\n"
+    process.send_signal(signal.SIGKILL)
+    lines += process.stdout.readlines()
+    process.stdout.close()
+    assert process.wait() == -signal.SIGKILL
+    whole = (line for line in lines if line.endswith(b"\n") and line != b"\n")
+    return [pickle.loads(bytes.fromhex(line.decode())) for line in whole]
+
+
+@pytest.mark.parametrize("release", ["kip", "3.9"])
+async def test_they_hold_whoever_is_killed(tmp_path: Path, release: str) -> None:
+    """What was answered is there, nothing is half-done, and nothing was done twice."""
+    chance, place = random.Random(release), in_file(tmp_path / "state.db")
+    journal = Journal([], [], [])
+    for kill in range(KILLS):
+        seed, steps = f"{release}.{kill}", chance.randint(*STEPS)
+        journal.told.extend(told_until_killed(tmp_path / "state.db", seed, release, steps))
+        async with place() as log:
+            died_ms = max(entry.timestamp for entry in await entries_in(log))
+            survivor = Cluster(Profile.of(release), now_ms=died_ms + PAUSE_MS)
+            async with survivor.plane(log) as plane:
+                journal.died.append(Died(died_ms, plane.state))
+    async with place() as log:
+        life = life_of(await entries_in(log), journal, Cluster(Profile.of(release)))
+    assert len(journal.told) > KILLS
+    judge(life)
