@@ -16,8 +16,17 @@ from packaging.requirements import Requirement
 from tests.tidy.source import ROOT
 
 DEPENDENCIES = {
-    *("aiokafka", "click", "cramjam",
-        "cryptography", "msgspec", "rich", "starlette", "structlog", "uvicorn")
+    *(
+        "aiokafka",
+        "click",
+        "cramjam",
+        "cryptography",
+        "msgspec",
+        "rich",
+        "starlette",
+        "structlog",
+        "uvicorn",
+    )
 }
 
 

@@ -8,8 +8,7 @@ from tests.tidy.source import PACKAGES, Offence, Source
 
 CORE = {"controlplane.core"}
 BESIDE = {
-    f"controlplane.{name}"
-    for name in ("settings", "properties", "security", "observe", "plugins")
+    f"controlplane.{name}" for name in ("settings", "properties", "security", "observe", "plugins")
 }
 LOGS = {"controlplane.logs"}
 STATE = {
