@@ -291,7 +291,7 @@ class Controller:
             asked = traces.asked_of(trace)
             if asked is None:
                 self._leave_alone(trace)
-            elif asked.command_id not in self._running and concerned(asked):
+            elif concerned(asked):
                 await self._end(asked, trace, told.get(asked.command_id))
 
     def _leave_alone(self, trace: CommandTrace) -> None:

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from controlplane.controller import Limits, NotWritten
+from controlplane.core import views
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
     Asked,
     Change,
     CreateConnector,
+    DeleteConnector,
     PublishTasks,
     StopConnector,
 )
@@ -23,6 +25,8 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.plane import Settings
 from tests.controller.scene import COMMANDS, CONFIG, plane_on, written
+from tests.laws.commands.living import IMPATIENT
+from tests.laws.commands.places import BreakingMemory, Outage
 
 PLUGINS = parse_catalogue(b'[{"class":"lab.Source","type":"source"}]')
 SOURCE = {"connector.class": "lab.Source"}
@@ -68,3 +72,21 @@ async def test_in_doubt(tmp_path: Path) -> None:
             keys = [key for key, _ in await written(log, CONFIG)]
             assert keys.count("target-state-orders") == 1
         await log.close()
+
+
+async def test_in_doubt_and_refused_now() -> None:
+    """A deletion that nobody knew to have happened is ended when it is asked for again.
+
+    Were it not, it would be ended later, and take the next connector of that name along.
+    """
+    log = BreakingMemory()
+    settings = Settings(profile="3.9", limits=IMPATIENT)
+    async with plane_on(log, settings, plugins=PLUGINS) as plane:
+        await plane.execute(CreateConnector("orders", SOURCE))
+        log.outage = Outage(behind=1, batches=1, written=False)
+        with pytest.raises(NotWritten):
+            await plane.execute(DeleteConnector("orders"), key="k")
+        await plane.execute(DeleteConnector("orders"), key="k")
+        await plane.execute(CreateConnector("orders", SOURCE))
+    async with plane_on(log, settings, plugins=PLUGINS) as plane:
+        assert views.connectors(plane.state) == ["orders"]

@@ -19,7 +19,8 @@ from tests.conftest import PROVE
 from tests.jars import ROOT
 from tests.laws.commands.commander import PAUSE_MS
 from tests.laws.commands.life import life_of
-from tests.laws.commands.living import Cluster, Died, Journal, Told, entries_in, in_file
+from tests.laws.commands.living import Cluster, Died, Journal, Told, entries_in
+from tests.laws.commands.places import in_file
 from tests.laws.commands.table import judge
 
 KILLS = 100 if PROVE else 8

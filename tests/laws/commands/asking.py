@@ -12,6 +12,7 @@ from controlplane.core.profiles import Profile
 from controlplane.core.records import Properties, Target
 from tests.laws.commands.events import OWN, Ask, Event, TakeOver, Together
 from tests.laws.commands.foreigners import PARTITIONS, Foreigners
+from tests.laws.commands.places import Outage
 from tests.laws.commands.world import SINK, SOURCE, Trouble
 
 ODD_NAMES = ("cluster-x", "tasks-fencing-a", "süß/50%{}", "0", "🚀 x+;", "connector-a")
@@ -69,7 +70,8 @@ class Drawing:
             case 1:
                 return TakeOver(self.command())
         command = self.command()
-        return Ask(command, self._crashes(), self._trouble(), self._retried())
+        crashes, outage = self._crashes(), self._outage()
+        return Ask(command, crashes, self._trouble(), outage, self._retried())
 
     def command(self) -> c.AnyCommand:
         """A command, which is the last one again at times."""
@@ -116,6 +118,14 @@ class Drawing:
         if self._chance.random() > _CRASHING:
             return ()
         return tuple(self._chance.randint(1, 3) for _ in range(self._chance.randint(1, 2)))
+
+    def _outage(self) -> Outage | None:
+        if self._chance.random() > _AWAY:
+            return None
+        behind, batches = self._chance.randint(0, 2), self._chance.randint(1, 2)
+        # A batch that is written and tried again is there twice: a release's commit without tasks.
+        written = self._profile.writes_atomically and self._chance.choice((True, False))
+        return Outage(behind, batches, written)
 
     def _trouble(self) -> Trouble | None:
         if self._chance.random() > _TROUBLED:
@@ -204,7 +214,7 @@ class Drawing:
         return c.Change({"page": [1]}, self._chance.choice((None, {"row": {}})))
 
 
-_REPEATED, _CRASHING, _TROUBLED, _MISTAKEN = 0.15, 0.35, 0.4, 0.05
+_REPEATED, _CRASHING, _AWAY, _TROUBLED, _MISTAKEN = 0.15, 0.35, 0.15, 0.4, 0.05
 
 _Verb = Callable[[Drawing, str], c.AnyCommand]
 

@@ -20,7 +20,8 @@ from controlplane.core.plan import Step
 from controlplane.core.profiles import Profile
 from tests.laws.commands.asking import Drawing
 from tests.laws.commands.events import Ask, Event, TakeOver
-from tests.laws.commands.living import Cluster, Living, Told, entries_in, in_file
+from tests.laws.commands.living import Cluster, Living, Told, entries_in
+from tests.laws.commands.places import in_file
 from tests.laws.commands.world import SOURCE
 
 PAUSE_MS = 1_000_000
@@ -46,7 +47,7 @@ def _harmless(drawing: Drawing) -> Iterator[Event]:
     while True:
         event = drawing.event()
         if isinstance(event, Ask):
-            yield event._replace(crashes=(), trouble=None)
+            yield Ask(event.command, retried=event.retried)
         elif not isinstance(event, TakeOver):
             yield event
 

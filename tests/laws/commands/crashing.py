@@ -15,7 +15,8 @@ from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Refusal
 from tests.controller.scene import COMMANDS
 from tests.laws.commands.life import Act, Crashed, Life, Seen
-from tests.laws.commands.living import TOPICS, Cluster, Place
+from tests.laws.commands.living import TOPICS, Cluster
+from tests.laws.commands.places import Place
 from tests.laws.commands.world import Groups
 
 
@@ -24,6 +25,7 @@ async def crashes(life: Life, new: Callable[[], Place]) -> list[Crashed]:
     return [
         await _crashed(life, new, act, at_ms, groups)
         for act in life.acts
+        if act.batches_ms and not life.disturbed(act)
         for at_ms, next_ms in pairwise(act.batches_ms)
         for groups in _distinct(life, at_ms, next_ms)
     ]

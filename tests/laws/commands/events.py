@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from controlplane.core.commands import AnyCommand
+from tests.laws.commands.places import Outage
 from tests.laws.commands.world import Trouble
 
 OWN = "own"
@@ -17,6 +18,8 @@ class Ask(NamedTuple):
     """Behind which step the process dies; then behind which one of the recovery; and so on."""
     trouble: Trouble | None = None
     """Something that is done outside fails."""
+    outage: Outage | None = None
+    """The log is away."""
     retried: tuple[bool, ...] = ()
     """The asker asks again: with the same key, or as for something new."""
 

@@ -21,11 +21,11 @@ from controlplane.core.codec.offsets import frozen
 from controlplane.core.commands import AnyCommand, Change
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import Fold, fold
-from controlplane.core.plan import AnyAction, Reason, Rejected
+from controlplane.core.plan import AlterGroup, AnyAction, DeleteGroup, Reason, Rejected
 from controlplane.core.profiles import Profile
 from controlplane.core.records import CommandRefused, Properties
 from controlplane.core.state import ClusterState, CommandTrace
-from tests.controller.scene import COMMANDS
+from tests.controller.scene import COMMANDS, CONFIG, STATUS
 from tests.laws.commands.living import Cluster, Died, Journal, Told
 from tests.laws.commands.world import SINK, Acted, Groups
 
@@ -135,6 +135,11 @@ class Moment(NamedTuple):
         """As text; of keys that are none, as far as they are."""
         return (self.entry.key or b"").decode(errors="replace")
 
+    @property
+    def around(self) -> tuple[Seen, Seen]:
+        """What was known before it and behind it."""
+        return self.before, self.after
+
     def about(self, kind: str, name: str) -> bool:
         """Whether it is the record of a kind (`connector-`, `commit-`) of a connector."""
         return self.key == f"{kind}{name}"
@@ -152,7 +157,7 @@ class Act(NamedTuple):
     after: Seen
     told: tuple[Told, ...]
     acted: tuple[Acted, ...]
-    """What was done outside meanwhile, for this command and those beside it."""
+    """What was done outside for it."""
     batches_ms: tuple[int, ...]
     """When it wrote, the command topic included; never of what is only refused."""
     ended: Ended | None
@@ -176,6 +181,16 @@ class Act(NamedTuple):
         """Whether it was not to blame on the asker that it was not done, or nobody answered."""
         refused = isinstance(self.answer, Rejected) and self.answer.reason is Reason.FAILED
         return refused or self.answer is None
+
+    def refused(self, reason: Reason) -> bool:
+        """Whether the asker was refused it for this reason."""
+        return isinstance(self.answer, Rejected) and self.answer.reason is reason
+
+    def changes_offsets(self) -> bool:
+        """Whether it wrote an offset, or changed those of a consumer group."""
+        topics = {moment.entry.topic for moment in self.moments} - {CONFIG, STATUS}
+        actions = (one.action for one in self.acted)
+        return bool(topics) or any(isinstance(one, AlterGroup | DeleteGroup) for one in actions)
 
     def keys(self) -> list[str]:
         """Of the records that it wrote into Connect's topics."""
@@ -258,16 +273,23 @@ class Life(NamedTuple):
     def deaths_of(self, act: Act) -> Iterator[Died]:
         """The deaths that kept the asker of a command from being answered."""
         for told in act.told:
-            if told.answer is None:
+            if told.answer is None and not told.away:
                 yield next(one for one in self.journal.died if one.at_ms >= told.ended_ms)
 
     def repeated(self, *kinds: type[AnyCommand]) -> Iterator[tuple[Act, Act]]:
         """Commands that succeeded, and the same ones again, with nothing between them."""
         for first, again in pairwise(self.acts):
             if isinstance(first.command, kinds) and first.command == again.command:
-                unchanged = first.after.shown(first.name) == again.before.shown(first.name)
+                unchanged = first.after.all_of(first.name) == again.before.all_of(first.name)
                 if first.succeeded() and unchanged and not again.failed():
                     yield first, again
+
+    def disturbed(self, act: Act) -> bool:
+        """Whether somebody else wrote something between its batches."""
+        first_ms, last_ms = act.batches_ms[0], act.batches_ms[-1]
+        foreign_ms = [one.entry.timestamp for one in self.moments if one.command_id is None]
+        times_ms = (*foreign_ms, *self.cluster.kafka.committed_ms)
+        return any(first_ms < time_ms < last_ms for time_ms in times_ms)
 
     def names(self) -> set[str]:
         """Every connector that a command was about."""
@@ -318,15 +340,16 @@ def _acts(life: Life) -> Iterator[Act]:
         asked = tuple(told[command_id])
         written_ms = sorted(accepted_ms[command_id])
         decided_ms = written_ms or sorted(refused_ms[command_id])[-1:] or [asked[0].ended_ms]
+        command = _command(asked, trace)
         yield Act(
-            command=_command(asked, trace),
+            command=command,
             command_id=command_id,
             began_ms=decided_ms[0],
             moments=tuple(moments[command_id]),
             before=life.at(decided_ms[0] - 1),
             after=life.at(decided_ms[-1]),
             told=asked,
-            acted=_acted(life, decided_ms),
+            acted=_acted(life, command, decided_ms),
             batches_ms=tuple(written_ms),
             ended=traces.ended(trace) if trace.finished else None,
         )
@@ -340,7 +363,7 @@ def _command(told: Sequence[Told], trace: CommandTrace) -> AnyCommand:
     return command
 
 
-def _acted(life: Life, decided_ms: Sequence[int]) -> tuple[Acted, ...]:
-    return tuple(
-        one for one in life.cluster.kafka.acted if decided_ms[0] <= one.at_ms <= decided_ms[-1]
-    )
+def _acted(life: Life, command: AnyCommand, decided_ms: Sequence[int]) -> tuple[Acted, ...]:
+    name, first_ms, last_ms = getattr(command, "connector", None), decided_ms[0], decided_ms[-1]
+    during = (one for one in life.cluster.kafka.acted if first_ms <= one.at_ms <= last_ms)
+    return tuple(one for one in during if one.action.connector == name)

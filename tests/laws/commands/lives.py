@@ -10,7 +10,8 @@ from tests.laws.commands.asking import Drawing
 from tests.laws.commands.crashing import crashes
 from tests.laws.commands.events import Ask, Event
 from tests.laws.commands.life import Life, life_of
-from tests.laws.commands.living import Cluster, Place, entries_in, in_memory, live
+from tests.laws.commands.living import IMPATIENT, PATIENT, Cluster, entries_in, live
+from tests.laws.commands.places import Place, in_memory
 from tests.laws.commands.table import Broken, judge
 
 RELEASES = (*[KIP] * 6, "2.8", "3.4", "3.6", "3.7", "3.9", "4.3")
@@ -30,6 +31,7 @@ class Fate(NamedTuple):
 
     release: str
     exactly_once: bool
+    patient: bool
     events: Sequence[Event]
 
 
@@ -38,12 +40,13 @@ def drawn(chance: Random) -> Fate:
     profile = Profile.of(chance.choice(RELEASES))
     exactly_once = profile.exactly_once_support and chance.random() < 1 / 3
     events = Drawing(chance, profile).events(chance.randint(*EVENTS))
-    return Fate(profile.release, exactly_once, events)
+    return Fate(profile.release, exactly_once, chance.choice((True, False)), events)
 
 
 async def lived(fate: Fate, new: New = in_memory) -> Life:
     """The life, with what becomes of each crash that it could have had."""
-    cluster = Cluster(Profile.of(fate.release), exactly_once=fate.exactly_once)
+    limits = PATIENT if fate.patient else IMPATIENT
+    cluster = Cluster(Profile.of(fate.release), exactly_once=fate.exactly_once, limits=limits)
     place = new()
     journal = await live(place, fate.events, cluster)
     async with place() as log:
@@ -81,10 +84,10 @@ def _shorter(fate: Fate) -> Iterator[Fate]:
     for number, event in enumerate(fate.events):
         before, after = fate.events[:number], fate.events[number + 1 :]
         yield fate._replace(events=[*before, *after])
-        if isinstance(event, Ask) and (event.crashes or event.trouble or event.retried):
+        if isinstance(event, Ask) and event != Ask(event.command):
             yield fate._replace(events=[*before, Ask(event.command), *after])
 
 
 def _story(fate: Fate) -> str:
-    support = ", exactly-once" if fate.exactly_once else ""
-    return "\n  ".join([f"{fate.release}{support}:", *map(str, fate.events)])
+    who = fate.release + ", exactly-once" * fate.exactly_once + ", impatient" * (not fate.patient)
+    return "\n  ".join([f"{who}:", *map(str, fate.events)])

@@ -3,12 +3,11 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from itertools import count
-from pathlib import Path
 from typing import NamedTuple
 
-from controlplane.controller import Stepped
+from controlplane.controller import Limits, Stepped
 from controlplane.controller.controller import Ended
 from controlplane.core.commands import AnyCommand, Asked
 from controlplane.core.entry import Entry
@@ -17,9 +16,7 @@ from controlplane.core.partitioner import partition_of
 from controlplane.core.plan import Step
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.logs.log import Fenced, Log, Record
-from controlplane.logs.memory import MemoryLog
-from controlplane.logs.sqlite import SqliteLog
+from controlplane.logs.log import Fenced, Log, LogUnavailable, Record
 from controlplane.plane import ControlPlane, Partitions, Refusal, Settings, Surroundings
 from tests.controller.scene import COMMANDS, CONFIG, OFFSETS, STATUS, Crash
 from tests.laws.commands.events import (
@@ -31,39 +28,18 @@ from tests.laws.commands.events import (
     TakeOver,
     Together,
 )
+from tests.laws.commands.places import Breaking, Place
 from tests.laws.commands.world import Clock, Groups, Hooks, Kafka, Unheard, plugins
 
 PARTITIONS = Partitions(offsets=3, status=2)
 TOPICS = {CONFIG: 1, STATUS: 2, OFFSETS: 3, OWN: 3, COMMANDS: 1}
 """Every topic that there is, and its partitions."""
 
-Place = Callable[[], AbstractAsyncContextManager[Log]]
-"""Opens the log of a cluster, as every new process does."""
+PATIENT = Limits(retry_first_ms=1, retry_last_ms=60_000)
+"""A log that is away for a moment is there again; nothing is ended behind anybody's back."""
 
-
-def in_memory() -> Place:
-    """A new log, which is there as long as somebody remembers it."""
-    log = MemoryLog()
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Log]:
-        yield log
-
-    return opened
-
-
-def in_file(path: Path) -> Place:
-    """A new log in a SQLite file."""
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Log]:
-        log = await SqliteLog.open(path)
-        try:
-            yield log
-        finally:
-            await log.close()
-
-    return opened
+IMPATIENT = Limits(write_patience_ms=2_000, retry_first_ms=3_000, retry_last_ms=60_000)
+"""The pause is longer than the patience: it is not tried again."""
 
 
 class Fuse:
@@ -100,10 +76,11 @@ class Cluster:
         profile: Profile,
         *,
         exactly_once: bool = False,
+        limits: Limits = PATIENT,
         now_ms: int | None = None,
         groups: Groups | None = None,
     ) -> None:
-        self.profile, self.exactly_once = profile, exactly_once
+        self.profile, self.exactly_once, self.limits = profile, exactly_once, limits
         self.clock = Clock() if now_ms is None else Clock(now_ms)
         self.kafka = Kafka(self.clock, groups)
         self.hooks = Hooks()
@@ -114,7 +91,10 @@ class Cluster:
     async def plane(self, log: Log) -> AsyncIterator[ControlPlane]:
         """A process of it."""
         settings = Settings(
-            profile=self.profile.release, partitions=PARTITIONS, exactly_once=self.exactly_once
+            profile=self.profile.release,
+            partitions=PARTITIONS,
+            exactly_once=self.exactly_once,
+            limits=self.limits,
         )
         around = Surroundings(
             plugins=plugins(self.hooks),
@@ -128,7 +108,7 @@ class Cluster:
 
 
 class Told(NamedTuple):
-    """A command was asked, and answered; None: the process died over it."""
+    """A command was asked, and answered; None: it is not known how it ended."""
 
     command: AnyCommand
     command_id: str
@@ -137,6 +117,8 @@ class Told(NamedTuple):
     answer: Ended | None
     hooks: int | None
     """How often the connector was asked; None: nobody can tell, as others were asked as well."""
+    away: bool = False
+    """Whether there is no answer because the log was away, and not because the process died."""
 
 
 class Died(NamedTuple):
@@ -170,6 +152,8 @@ async def live(place: Place, events: Iterable[Event], cluster: Cluster) -> Journ
     while not living.is_over:
         async with place() as log:
             await living.one_process(log)
+    async with place() as log, cluster.plane(log) as plane:  # what is in doubt is ended
+        living.journal.died.append(Died(cluster.clock(), plane.state))
     return living.journal
 
 
@@ -237,7 +221,7 @@ class Living:
     async def _happens(self, plane: ControlPlane, log: Log, event: Event | _Again) -> None:
         match event:
             case Ask():
-                await self._ask(plane, event)
+                await self._ask(plane, log, event)
             case _Again():
                 await self._execute(plane, event.command, event.command_id)
             case Together():
@@ -249,15 +233,18 @@ class Living:
             case TakeOver():
                 await self._take_over(plane, log, event.command)
 
-    async def _ask(self, plane: ControlPlane, event: Ask) -> None:
+    async def _ask(self, plane: ControlPlane, log: Log, event: Ask) -> None:
+        assert isinstance(log, Breaking)
         command_id = next(self._ids)
         again = (command_id if same else next(self._ids) for same in event.retried)
         self._again.extend(_Again(event.command, one) for one in again)
         self._cluster.fuse.set(event.crashes)
-        self._cluster.kafka.trouble = event.trouble
-        await self._execute(plane, event.command, command_id)
+        self._cluster.kafka.trouble, log.outage = event.trouble, event.outage
+        try:
+            await self._execute(plane, event.command, command_id)
+        finally:
+            self._cluster.kafka.trouble = log.outage = None
         self._cluster.fuse.set(())
-        self._cluster.kafka.trouble = None
 
     async def _ask_together(self, plane: ControlPlane, commands: Iterable[AnyCommand]) -> None:
         first = len(self.journal.told)
@@ -270,12 +257,15 @@ class Living:
         clock, hooks = self._cluster.clock, self._cluster.hooks
         began_ms, calls = clock(), hooks.calls
         answer: Ended | None = None
+        away = False
         try:
             answer = await plane.execute(command, key=command_id)
         except Refusal as refusal:
             answer = refusal.rejected
+        except LogUnavailable:
+            away = True
         finally:
-            told = Told(command, command_id, began_ms, clock(), answer, hooks.calls - calls)
+            told = Told(command, command_id, began_ms, clock(), answer, hooks.calls - calls, away)
             self.journal.told.append(told)
             self._tell(told)
 

@@ -59,6 +59,8 @@ class Kafka:
 
     def __init__(self, clock: Clock, groups: Groups | None = None) -> None:
         self.acted: list[Acted] = []
+        self.committed_ms: list[int] = []
+        """When tasks of sinks have committed offsets."""
         self.trouble: Trouble | None = None
         """What happens to one of the next actions."""
         self._clock = clock
@@ -89,6 +91,7 @@ class Kafka:
 
     def commit(self, group: str, topic: str, partition: int, offset: int) -> None:
         """What the tasks of a sink do."""
+        self.committed_ms.append(self._clock())
         here = {**self._groups.get(group, {}), (topic, partition): offset}
         self._become({**self._groups, group: here})
 
