@@ -54,7 +54,9 @@ async def main() -> None:
 
 def at_row(row: int) -> commands.AlterOffsets:
     """Where it is to go on."""
-    return commands.AlterOffsets("orders", (commands.Change({"table": "orders"}, {"row": row}),))
+    return commands.AlterOffsets(
+        "orders", (commands.OffsetChange({"table": "orders"}, {"row": row}),)
+    )
 
 
 async def refused(plane: ControlPlane, command: commands.AnyCommand) -> None:

@@ -28,7 +28,7 @@ async def main(where: str) -> None:
         await plane.execute(commands.CreateConnector("lines", CONFIG), key="make-lines")
         await plane.execute(commands.StopConnector("lines"))
 
-        position = commands.Change({"filename": "/var/log/lines"}, {"position": 4096})
+        position = commands.OffsetChange({"filename": "/var/log/lines"}, {"position": 4096})
         outcome = await plane.execute(commands.AlterOffsets("lines", (position,)))
         print(outcome.message)
 

@@ -16,7 +16,7 @@ Config = Mapping[str, str | None]
 """A config that is asked for. Those in a log are `Properties`, and may hold anything."""
 
 
-class Change(msgspec.Struct, frozen=True):
+class OffsetChange(msgspec.Struct, frozen=True):
     """One offset that is wanted: of a source or sink partition as the asker wrote it.
 
     `offset` None takes the offset away; an empty map is an offset like any other.
@@ -43,7 +43,7 @@ class CreateConnector(ConnectorCommand, frozen=True, tag="create"):
 
     config: Config
     initial_state: Target | None = None
-    initial_offsets: tuple[Change, ...] | None = None
+    initial_offsets: tuple[OffsetChange, ...] | None = None
 
 
 class PutConfig(ConnectorCommand, frozen=True, tag="put-config"):
@@ -90,7 +90,7 @@ class RestartTask(ConnectorCommand, frozen=True, tag="restart-task"):
 class AlterOffsets(ConnectorCommand, frozen=True, tag="alter-offsets"):
     """Some offsets of a stopped connector (KIP-875)."""
 
-    offsets: tuple[Change, ...]
+    offsets: tuple[OffsetChange, ...]
 
 
 class ResetOffsets(ConnectorCommand, frozen=True, tag="reset-offsets"):
@@ -120,7 +120,7 @@ class RestoreConnector(ConnectorCommand, frozen=True, tag="restore"):
 
     config: Properties | None
     target: Target | None = None
-    offsets: tuple[Change, ...] | None = None
+    offsets: tuple[OffsetChange, ...] | None = None
 
 
 class SetLoggerLevel(Command, frozen=True, tag="set-logger-level"):

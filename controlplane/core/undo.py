@@ -5,7 +5,7 @@ shown first, planned, performed and recovered like any other (`decide.restoring`
 """
 
 from controlplane.core import views
-from controlplane.core.commands import Change, RestoreConnector
+from controlplane.core.commands import OffsetChange, RestoreConnector
 from controlplane.core.state import ClusterState
 
 
@@ -16,7 +16,7 @@ def restoration(then: ClusterState, connector: str, *, offsets: bool = False) ->
     """
     config = then.config.connectors.get(connector)
     kept = tuple(
-        Change(found.partition, found.offset)
+        OffsetChange(found.partition, found.offset)
         for found in views.source_offsets(then, connector)
         if found.offset is not None
     )

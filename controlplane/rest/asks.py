@@ -84,8 +84,8 @@ def alter_offsets(asking: Asking, name: str) -> AnyCommand:
     return commands.AlterOffsets(name, _changes(offsets))
 
 
-def _changes(offsets: list[bodies.Offset]) -> tuple[commands.Change, ...]:
-    return tuple(commands.Change(*offset) for offset in offsets)
+def _changes(offsets: list[bodies.Offset]) -> tuple[commands.OffsetChange, ...]:
+    return tuple(commands.OffsetChange(*offset) for offset in offsets)
 
 
 def set_level(asking: Asking, namespace: str) -> AnyCommand:

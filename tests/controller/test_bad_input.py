@@ -13,9 +13,9 @@ from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
     Asked,
-    Change,
     CreateConnector,
     DeleteConnector,
+    OffsetChange,
     PatchConfig,
     PauseConnector,
     ResetOffsets,
@@ -91,7 +91,7 @@ async def test_odd_names(name: str) -> None:
     async with plane_on(log, plugins=PLUGINS) as plane:
         await plane.execute(connector(name))
         await plane.execute(StopConnector(name))
-        await plane.execute(AlterOffsets(name, (Change({"p": 1}, {"row": 1}),)))
+        await plane.execute(AlterOffsets(name, (OffsetChange({"p": 1}, {"row": 1}),)))
         assert views.connectors(plane.state) == [name]
         assert views.target(plane.state, name) is Target.STOPPED
         assert [one.offset for one in views.source_offsets(plane.state, name)] == [{"row": 1}]
@@ -188,7 +188,7 @@ async def test_offsets_that_are_not_primitive(
 ) -> None:
     """Refused in an alteration, also where one comes first that could be done; in a creation."""
     log = MemoryLog()
-    wanted = (Change({"p": 0}, {"row": 0}), Change(partition, offset))
+    wanted = (OffsetChange({"p": 0}, {"row": 0}), OffsetChange(partition, offset))
     async with plane_on(log, plugins=PLUGINS) as plane:
         await plane.execute(CreateConnector("orders", SOURCE, Target.STOPPED))
         assert await refused(plane, log, AlterOffsets("orders", wanted)) == why
@@ -205,7 +205,7 @@ async def test_members_in_another_order() -> None:
     await log.append([raw(OFFSETS, key, '{"row":1}', partition_of(key.encode(), 5))])
     async with plane_on(log, plugins=PLUGINS) as plane:
         await plane.execute(CreateConnector("orders", SOURCE, Target.STOPPED))
-        moved = Change({"b": 2, "at": 1, "zone": "z"}, {"row": 2})
+        moved = OffsetChange({"b": 2, "at": 1, "zone": "z"}, {"row": 2})
         await plane.execute(AlterOffsets("orders", (moved,)))
         assert [one.offset for one in views.source_offsets(plane.state, "orders")] == [{"row": 2}]
         await plane.execute(ResetOffsets("orders"))
@@ -266,7 +266,7 @@ async def test_full_disk_in_the_middle(tmp_path: Path) -> None:
 
     async with plane_on(log, IMPATIENT, plugins=PLUGINS, stepped=stepped) as plane:
         await plane.execute(connector("users"))
-        first = (Change({"p": 1}, {"row": 1}),)
+        first = (OffsetChange({"p": 1}, {"row": 1}),)
         with pytest.raises(NotWritten) as caught:
             await plane.execute(CreateConnector("orders", LARGE, initial_offsets=first))
         assert str(caught.value).startswith("Error writing connector configuration to Kafka: ")

@@ -12,9 +12,9 @@ from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
     Asked,
-    Change,
     CreateConnector,
     DeleteConnector,
+    OffsetChange,
     PublishTasks,
     StopConnector,
 )
@@ -30,7 +30,7 @@ from tests.laws.commands.places import BreakingMemory, Outage
 
 PLUGINS = parse_catalogue(b'[{"class":"lab.Source","type":"source"}]')
 SOURCE = {"connector.class": "lab.Source"}
-CREATE = CreateConnector("orders", SOURCE, Target.STOPPED, (Change({"page": 1}, {"row": 1}),))
+CREATE = CreateConnector("orders", SOURCE, Target.STOPPED, (OffsetChange({"page": 1}, {"row": 1}),))
 
 
 async def test_known_to_a_later_process() -> None:
@@ -38,7 +38,7 @@ async def test_known_to_a_later_process() -> None:
     log = MemoryLog()
     commands: dict[str, AnyCommand] = {
         "one": CREATE,
-        "two": AlterOffsets("orders", (Change({"page": 2}, None),)),
+        "two": AlterOffsets("orders", (OffsetChange({"page": 2}, None),)),
         "three": PublishTasks("orders", ()),
     }
     async with plane_on(log, plugins=PLUGINS) as plane:

@@ -2,8 +2,8 @@
 
 from controlplane.core import views
 from controlplane.core.commands import (
-    Change,
     CreateConnector,
+    OffsetChange,
     PutConfig,
     ResetOffsets,
     StopConnector,
@@ -27,7 +27,7 @@ async def log_with_offsets() -> MemoryLog:
 
 async def test_created_with_offsets_where_others_lie() -> None:
     """They are wiped before the new ones are set, and those are read back."""
-    wanted = (Change({"page": 2}, {"row": 1}),)
+    wanted = (OffsetChange({"page": 2}, {"row": 1}),)
     async with plane_on(await log_with_offsets(), plugins=PLUGINS) as plane:
         await plane.execute(CreateConnector("orders", CONFIG, initial_offsets=wanted))
         found = views.source_offsets(plane.state, "orders")
@@ -36,7 +36,7 @@ async def test_created_with_offsets_where_others_lie() -> None:
 
 async def test_created_with_offsets_where_no_topic_is() -> None:
     """It is made, and followed from then on."""
-    wanted = (Change({"page": 2}, {"row": 1}),)
+    wanted = (OffsetChange({"page": 2}, {"row": 1}),)
     async with plane_on(MemoryLog(), plugins=PLUGINS) as plane:
         await plane.execute(CreateConnector("orders", CONFIG, initial_offsets=wanted))
         assert [one.offset for one in views.source_offsets(plane.state, "orders")] == [{"row": 1}]

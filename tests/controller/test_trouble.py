@@ -11,8 +11,8 @@ import pytest
 from controlplane.controller import Alone, Limits, TimedOut
 from controlplane.core.commands import (
     AlterOffsets,
-    Change,
     CreateConnector,
+    OffsetChange,
     PauseConnector,
     ResetOffsets,
     ResumeConnector,
@@ -58,7 +58,7 @@ async def test_the_world_fails_in_its_own_way() -> None:
     """Whatever an action raises, the command has failed and says so; it does not come back."""
     log, world = MemoryLog(), Broken()
     alter = AlterOffsets(
-        "sink", (Change({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 3}),)
+        "sink", (OffsetChange({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 3}),)
     )
     async with plane_on(log, outside=world, plugins=None) as plane:
         await plane.execute(CreateConnector("sink", SINK))
@@ -75,7 +75,7 @@ async def test_a_topic_that_cannot_be_made(tmp_path: Path) -> None:
     config = '{"properties":{"connector.class":"FileStreamSource","topic":"t","file":"f",'
     config += '"offsets.storage.topic":"no topic","name":"odd"}}'
     log = await SqliteLog.open(tmp_path / "state.db")
-    change = Change({"filename": "f"}, {"position": 1})
+    change = OffsetChange({"filename": "f"}, {"position": 1})
     async with plane_on(log, plugins=None) as plane:
         changes = plane.watch()
         coming = asyncio.ensure_future(anext(changes))

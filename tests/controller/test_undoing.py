@@ -9,9 +9,9 @@ import pytest
 
 from controlplane.core import views
 from controlplane.core.commands import (
-    Change,
     CreateConnector,
     DeleteConnector,
+    OffsetChange,
     PauseConnector,
     PutConfig,
     RestoreConnector,
@@ -113,7 +113,9 @@ async def test_refused(log: MemoryLog) -> None:
     """Offsets of a connector that runs are left alone, and so is all the rest."""
     async with opened(log) as plane:
         await plane.execute(await undo(plane, "config@0"))
-        command = RestoreConnector("orders", NEW, Target.PAUSED, (Change({"p": 1}, {"o": 1}),))
+        command = RestoreConnector(
+            "orders", NEW, Target.PAUSED, (OffsetChange({"p": 1}, {"o": 1}),)
+        )
         before = await entries(log, [CONFIG])
         with pytest.raises(Refusal) as refused:
             await plane.execute(command)

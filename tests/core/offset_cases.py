@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from controlplane.core.commands import AlterOffsets, Change, ResetOffsets
+from controlplane.core.commands import AlterOffsets, OffsetChange, ResetOffsets
 from controlplane.core.entry import Entry
 from controlplane.core.plan import Done
 from tests.core.deciding import SOURCE, steps
@@ -34,7 +34,7 @@ def after(log: Log, *more: Pair | Entry) -> Log:
 
 def alter(*changes: tuple[Any, Any]) -> AlterOffsets:
     """Of connector a."""
-    return AlterOffsets("a", tuple(Change(*change) for change in changes))
+    return AlterOffsets("a", tuple(OffsetChange(*change) for change in changes))
 
 
 def page(number: int) -> dict[str, int]:

@@ -11,8 +11,8 @@ from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
     Asked,
-    Change,
     CreateConnector,
+    OffsetChange,
     PublishTasks,
 )
 from controlplane.core.plan import Draft, Plan, Step
@@ -22,7 +22,10 @@ from controlplane.core.state import CommandTrace
 HALF = "\ud801"
 """Half a surrogate pair: Java has it in a text like any other, and UTF-8 has no bytes for it."""
 
-CHANGES = (Change({"file": HALF}, {"at": 2**63, "far": 1e300}), Change({"file": "b"}, None))
+CHANGES = (
+    OffsetChange({"file": HALF}, {"at": 2**63, "far": 1e300}),
+    OffsetChange({"file": "b"}, None),
+)
 
 COMMANDS = [
     CreateConnector("a", {"name": "a", "k": HALF}, initial_offsets=CHANGES),

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.core.commands import Change, CreateConnector
+from controlplane.core.commands import CreateConnector, OffsetChange
 from controlplane.core.plan import (
     AlterGroup,
     AskGroup,
@@ -33,7 +33,7 @@ def create(*changes: tuple[Any, Any], **fields: Any) -> CreateConnector:
     """Connector a, with these offsets."""
     config = fields.pop("config", PROPERTIES)
     return CreateConnector(
-        "a", config, initial_offsets=tuple(Change(*c) for c in changes), **fields
+        "a", config, initial_offsets=tuple(OffsetChange(*c) for c in changes), **fields
     )
 
 

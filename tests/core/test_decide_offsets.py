@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.core.commands import AlterOffsets, Change
+from controlplane.core.commands import AlterOffsets, OffsetChange
 from controlplane.core.context import Worker
 from controlplane.core.plan import AskHook, Outcome, Reason, Rejected, Thrown
 from controlplane.core.plugins import Plugins
@@ -140,10 +140,10 @@ def test_the_form_is_looked_at_last() -> None:
 
 def test_who_says_sink_of_a_source_is_told() -> None:
     """Under KIP-875 the request may name the kind of its offsets."""
-    command = AlterOffsets("a", (Change({"kafka_topic": "t"}, None, "sink"),))
+    command = AlterOffsets("a", (OffsetChange({"kafka_topic": "t"}, None, "sink"),))
     told = "These are offsets of a sink connector, but a is a source connector"
     assert refused(STOPPED_A, command) == Rejected(Reason.INVALID, told)
-    same = AlterOffsets("a", (Change(page(0), None, "source"),))
+    same = AlterOffsets("a", (OffsetChange(page(0), None, "source"),))
     assert isinstance(decided(STOPPED_A, same), AskHook)
 
 

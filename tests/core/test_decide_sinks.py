@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.core.commands import AlterOffsets, Change, ResetOffsets
+from controlplane.core.commands import AlterOffsets, OffsetChange, ResetOffsets
 from controlplane.core.context import Worker
 from controlplane.core.plan import (
     AlterGroup,
@@ -100,7 +100,7 @@ def test_a_sink_must_be_stopped_too() -> None:
 
 def test_who_says_source_of_a_sink_is_told() -> None:
     """Never guess from the content."""
-    command = AlterOffsets("a", (Change(at("t", 0), to(1), "source"),))
+    command = AlterOffsets("a", (OffsetChange(at("t", 0), to(1), "source"),))
     told = "These are offsets of a source connector, but a is a sink connector"
     assert refused(STOPPED_SINK, command) == Rejected(Reason.INVALID, told)
 

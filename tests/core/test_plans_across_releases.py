@@ -143,7 +143,7 @@ ROWS = [
     Row(
         "create with offsets",
         OFFSET,
-        c.CreateConnector("a", PROPERTIES, None, (c.Change(PAGE, {"row": 7}),)),
+        c.CreateConnector("a", PROPERTIES, None, (c.OffsetChange(PAGE, {"row": 7}),)),
         (KIP,),
         offset,
         {"0.9": {"row": 7}},
@@ -210,7 +210,7 @@ ROWS = [
     Row(
         "alter offsets",
         [*AT_REST, *OFFSET],
-        c.AlterOffsets("a", (c.Change(PAGE, {"row": 7}),)),
+        c.AlterOffsets("a", (c.OffsetChange(PAGE, {"row": 7}),)),
         ALTERING,
         offset,
         {"0.9": {"row": 7}},
@@ -218,7 +218,7 @@ ROWS = [
     Row(
         "alter offsets in a topic of its own: older workers read the copy",
         [*AT_REST_WITH_OWN, *OFFSET],
-        c.AlterOffsets("a", (c.Change(PAGE, {"row": 7}),)),
+        c.AlterOffsets("a", (c.OffsetChange(PAGE, {"row": 7}),)),
         ALTERING,
         offset,
         {"0.9": {"row": 7}},

@@ -20,8 +20,8 @@ from controlplane.core.codec.offsets import encode_partition, frozen
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
-    Change,
     CreateConnector,
+    OffsetChange,
     ResetOffsets,
 )
 from controlplane.core.context import Context
@@ -132,7 +132,7 @@ PARTITIONS_OF_A: list[Mapping[str, Any]] = [{"t": "x", "p": 0}, {"p": 0, "t": "x
 
 partitions = st.sampled_from([*PARTITIONS_OF_A, {"p": -3.0}])
 offsets = st.builds(lambda row: {"row": row}, st.integers(0, 9))
-changes = st.lists(st.builds(Change, partitions, st.none() | offsets), min_size=1, max_size=4)
+changes = st.lists(st.builds(OffsetChange, partitions, st.none() | offsets), min_size=1, max_size=4)
 commands = st.one_of(
     st.builds(lambda asked: AlterOffsets("a", tuple(asked)), changes), st.just(ResetOffsets("a"))
 )
@@ -213,7 +213,7 @@ def test_o3_is_what_kafka_15018_broke(release: str, back: Any) -> None:
     cluster.append(OFFSETS, key, b'{"row":1}')
     cluster.append(OWN, key, b'{"row":2}')
     cluster.profile = Profile.of(release)
-    (first, *_) = cluster.plan(AlterOffsets("a", (Change({"p": 1}, None),))).steps
+    (first, *_) = cluster.plan(AlterOffsets("a", (OffsetChange({"p": 1}, None),))).steps
     crashed = cluster.apply([first])
     crashed.profile = Profile.of("kip")
     assert crashed.effective == {frozen({"p": 1}): back}

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from controlplane.core.commands import Change
+from controlplane.core.commands import OffsetChange
 from controlplane.core.context import Context
 from controlplane.core.decide.sinks import SinkOffsets
 from controlplane.core.decide.sources import SourceOffsets
@@ -137,7 +137,7 @@ def ours(release: str, request: Request) -> list[str]:
     profile = Profile.of(release)
     config = {"offsets.storage.topic": "own"} if request.own else {}
     parts = fold([], profile), CONNECTOR, config, Context(profile=profile)
-    changes = [Change(one["partition"], one.get("offset")) for one in request.offsets]
+    changes = [OffsetChange(one["partition"], one.get("offset")) for one in request.offsets]
     if request.sink:
         parsed = SinkOffsets(*parts).wanted(changes)
         if isinstance(parsed, Rejected):

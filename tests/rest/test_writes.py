@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.core import commands
 from controlplane.core.behaviours import BEHAVIOURS
-from controlplane.core.commands import AnyCommand, Change
+from controlplane.core.commands import AnyCommand, OffsetChange
 from controlplane.core.plan import Outcome, Reason, Rejected
 from controlplane.core.plugins import parse_catalogue
 from controlplane.core.profiles import KIP, PROFILES, Profile
@@ -136,7 +136,7 @@ def test_create_with_offsets() -> None:
     body = {"name": "a", "config": {}, "initial_offsets": [{"partition": {"p": 1}, "offset": {}}]}
     command = asked("POST", "/connectors", body, OURS)
     assert isinstance(command, commands.CreateConnector)
-    assert command.initial_offsets == (Change({"p": 1}, {}),)
+    assert command.initial_offsets == (OffsetChange({"p": 1}, {}),)
     status, message = refusal("POST", "/connectors", body)
     assert status == 500
     assert message.startswith('Unrecognized field "initial_offsets"')
@@ -257,7 +257,7 @@ def test_changed_is_shown() -> None:
 
 def test_created_with_offsets() -> None:
     """KIP-995: 200, and what became of the offsets; for generic clients the rest as ever."""
-    command = commands.CreateConnector("a", {}, initial_offsets=(Change({}),))
+    command = commands.CreateConnector("a", {}, initial_offsets=(OffsetChange({}),))
     outcome = Outcome(created=True, facts={"initial_offsets_response": "done"})
     answer = answered(command, outcome, OURS)
     assert (answer.status, answer.body) == (200, {**INFO, "initial_offsets_response": "done"})

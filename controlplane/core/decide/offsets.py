@@ -9,7 +9,7 @@ so that what is refused has changed nothing. Kafka: `Worker#modifyConnectorOffse
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from controlplane.core.commands import AlterOffsets, Change, ConnectorCommand, ResetOffsets
+from controlplane.core.commands import AlterOffsets, ConnectorCommand, OffsetChange, ResetOffsets
 from controlplane.core.context import Context
 from controlplane.core.decide.connectors import not_found
 from controlplane.core.decide.sinks import SinkOffsets
@@ -43,7 +43,7 @@ class Kept(Protocol):
         self, state: ClusterState, name: str, config: Properties, context: Context
     ) -> None: ...
 
-    def wanted(self, changes: Sequence[Change]) -> Offsets | Rejected:
+    def wanted(self, changes: Sequence[OffsetChange]) -> Offsets | Rejected:
         """What is asked for, or what is wrong with its form."""
         ...
 
@@ -133,7 +133,7 @@ _KINDS: Mapping[str, type[SourceOffsets] | type[SinkOffsets]] = {
 }
 
 
-def wanted_of(kept: Kept, name: str, changes: Sequence[Change]) -> Offsets | Rejected:
+def wanted_of(kept: Kept, name: str, changes: Sequence[OffsetChange]) -> Offsets | Rejected:
     """What is asked for. An asker may say of which kind the offsets are, and be wrong."""
     mistaken = next((one.kind for one in changes if one.kind not in {None, kept.kind}), None)
     if mistaken is not None:

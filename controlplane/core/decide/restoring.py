@@ -26,10 +26,10 @@ from controlplane.core import views
 from controlplane.core.codec.offsets import frozen
 from controlplane.core.commands import (
     AlterOffsets,
-    Change,
     ConnectorCommand,
     CreateConnector,
     DeleteConnector,
+    OffsetChange,
     PauseConnector,
     PutConfig,
     RestoreConnector,
@@ -215,7 +215,7 @@ def _is_at_rest(state: ClusterState, name: str) -> bool:
     return idle or name not in state.config.connectors
 
 
-def _changes(state: ClusterState, command: RestoreConnector) -> Iterator[Change]:
+def _changes(state: ClusterState, command: RestoreConnector) -> Iterator[OffsetChange]:
     if command.offsets is None:
         return
     now = {
@@ -227,7 +227,7 @@ def _changes(state: ClusterState, command: RestoreConnector) -> Iterator[Change]
         found = now.pop(frozen(wanted.partition), None)
         if found is None or frozen(found.offset) != frozen(wanted.offset):
             yield wanted
-    yield from (Change(found.partition) for found in now.values())
+    yield from (OffsetChange(found.partition) for found in now.values())
 
 
 _SINK = (

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.core.commands import Change
+from controlplane.core.commands import OffsetChange
 from controlplane.core.context import Context
 from controlplane.core.decide.wanted import as_map
 from controlplane.core.java import parse_int, parse_long
@@ -42,7 +42,7 @@ class SinkOffsets:
         self._context = context
         self._profile = context.profile
 
-    def wanted(self, changes: Sequence[Change]) -> Offsets | Rejected:
+    def wanted(self, changes: Sequence[OffsetChange]) -> Offsets | Rejected:
         """What is asked for, in numbers; or what is wrong with its form.
 
         `"0"` and `0` are one partition: the last one that a worker comes to counts.

@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from controlplane.core import javajson
-from controlplane.core.commands import Change
+from controlplane.core.commands import OffsetChange
 from controlplane.core.context import Context
 from controlplane.core.decide.keys import JavaKeys, LoggedKeys
 from controlplane.core.decide.tasks import fencing
@@ -42,7 +42,7 @@ class SourceOffsets:
         keys = LoggedKeys if self._profile.writes_log_key else JavaKeys
         self._keys = keys(state, name, self._topics)
 
-    def wanted(self, changes: Sequence[Change]) -> Offsets | Rejected:
+    def wanted(self, changes: Sequence[OffsetChange]) -> Offsets | Rejected:
         """What is asked for, as Connect's converter reads it; or what is wrong with its form."""
         pairs = ((change.partition, change.offset) for change in changes)
         return self._normal(as_map(pairs, self._profile, as_longs=False))

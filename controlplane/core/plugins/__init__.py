@@ -74,6 +74,11 @@ class Plugins:
         found = self._connector(connector_class)
         return None if found is None else undisturbing(found.hook or declines)
 
+    def may_block(self, connector_class: Any) -> bool:
+        """Whether the hook may take its time: then it must not be asked in an event loop."""
+        found = self._connector(connector_class)
+        return found is not None and found.may_block
+
     def _connector(self, name: Any) -> Plugin | None:
         if not isinstance(name, str):
             return None

@@ -70,6 +70,8 @@ class Plugin(Span, frozen=True, kw_only=True):
     """A rule (`validation.capabilities`) for what it looks at beyond single keys."""
     hook: Hook | None = None
     """What its `alterOffsets` does (KIP-875)."""
+    may_block: bool = False
+    """Its hook is code of others: it may take its time, look at other systems and change them."""
     location: str = "classpath"
     bundled: bool = False
     """It comes with every worker."""

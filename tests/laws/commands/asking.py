@@ -144,7 +144,7 @@ class Drawing:
         )
         return c.CreateConnector(name, config, state, self._initial(config["connector.class"]))
 
-    def _initial(self, connector_class: str | None) -> tuple[c.Change, ...] | None:
+    def _initial(self, connector_class: str | None) -> tuple[c.OffsetChange, ...] | None:
         if not self._profile.creates_with_offsets or self._chance.random() < 1 / 2:
             return None
         return self._changes(connector_class)
@@ -192,26 +192,26 @@ class Drawing:
         own = self._chance.random() < self._own
         return {**config, "x": "1"} | ({"offsets.storage.topic": OWN} if own else {})
 
-    def _changes(self, connector_class: str | None) -> tuple[c.Change, ...]:
+    def _changes(self, connector_class: str | None) -> tuple[c.OffsetChange, ...]:
         number = self._chance.choice((1, 1, 2, 2, 3, 0))
         one = self._sink_change if connector_class == SINK else self._source_change
         if self._chance.random() < _MISTAKEN:
             one = self._mistaken_change
         return tuple(one() for _ in range(number))
 
-    def _source_change(self) -> c.Change:
+    def _source_change(self) -> c.OffsetChange:
         row = self._chance.choice((None, *range(100, 109)))
-        return c.Change(
+        return c.OffsetChange(
             self._chance.choice(self._partitions), None if row is None else {"row": row}
         )
 
-    def _sink_change(self) -> c.Change:
+    def _sink_change(self) -> c.OffsetChange:
         offset = self._chance.choice((None, *range(100, 109)))
         partition = {"kafka_topic": "t", "kafka_partition": self._chance.randrange(3)}
-        return c.Change(partition, None if offset is None else {"kafka_offset": offset})
+        return c.OffsetChange(partition, None if offset is None else {"kafka_offset": offset})
 
-    def _mistaken_change(self) -> c.Change:
-        return c.Change({"page": [1]}, self._chance.choice((None, {"row": {}})))
+    def _mistaken_change(self) -> c.OffsetChange:
+        return c.OffsetChange({"page": [1]}, self._chance.choice((None, {"row": {}})))
 
 
 _REPEATED, _CRASHING, _AWAY, _TROUBLED, _MISTAKEN = 0.15, 0.35, 0.15, 0.4, 0.05

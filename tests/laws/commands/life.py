@@ -18,7 +18,7 @@ from controlplane.controller.writing import COMMAND_ID
 from controlplane.core import javajson, views
 from controlplane.core.codec import decode_command
 from controlplane.core.codec.offsets import frozen
-from controlplane.core.commands import AnyCommand, Change
+from controlplane.core.commands import AnyCommand, OffsetChange
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import Fold, fold
 from controlplane.core.plan import AlterGroup, AnyAction, DeleteGroup, Reason, Rejected
@@ -35,7 +35,7 @@ Effective = Mapping[Any, Any]
 """Partition → offset, as far as there is one; of a source as Java compares partitions."""
 
 
-def wanted_offsets(changes: Iterable[Change], config: Properties) -> dict[Any, Any]:
+def wanted_offsets(changes: Iterable[OffsetChange], config: Properties) -> dict[Any, Any]:
     """Partitions, each with the offset that it shall have, or None; the last wish counts."""
     if config["connector.class"] != SINK:
         return {frozen(one.partition): one.offset for one in changes}
