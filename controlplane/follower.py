@@ -16,6 +16,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import contextmanager, suppress
+from itertools import zip_longest
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -218,6 +219,8 @@ class Follower:
     async def _covers(self, ends: Ends) -> bool:
         """Whether the log has nothing between here and there: offsets may have gaps."""
         start = self.ends
+        if not any(_beyond(parts, start.get(topic, ())) for topic, parts in ends.items()):
+            return True
         async for batch in self._log.read(ends, start, ends):
             if len(batch):
                 return False
@@ -413,3 +416,8 @@ async def _close(tail: AsyncIterator[Batch]) -> None:
     close = getattr(tail, "aclose", None)
     if close is not None:
         await close()
+
+
+def _beyond(ends: Sequence[int], known: Sequence[int]) -> bool:
+    """Whether some end lies behind what is known of its partition."""
+    return any(upto > at for upto, at in zip_longest(ends, known, fillvalue=0))

@@ -101,14 +101,7 @@ def described(connector: type[Connector]) -> Plugin:
     if kind not in {"source", "sink"}:
         raise Unloadable(f"{name} is no connector: its kind is {kind!r}, not source or sink")
     hook = partial(_asked, connector) if hasattr(connector, "alter_offsets") else None
-    return Plugin(
-        class_name=name,
-        type=kind,
-        version=version,
-        config=config,
-        hook=hook,
-        may_block=hook is not None,
-    )
+    return Plugin(class_name=name, type=kind, version=version, config=config, hook=hook)
 
 
 def _loaded(point: EntryPoint) -> type[Connector]:

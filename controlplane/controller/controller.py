@@ -13,6 +13,7 @@ from controlplane.controller.outside import Outside
 from controlplane.controller.performing import NotDone, Performing, Stepped
 from controlplane.controller.reading import Reader, topics_concerned
 from controlplane.controller.refusals import Refusals
+from controlplane.controller.together import Together
 from controlplane.controller.turns import Turns
 from controlplane.controller.wording import not_written, timed_out
 from controlplane.controller.writing import Writing
@@ -88,6 +89,7 @@ class Controller:
         self._doubtful: dict[str, dict[str, Failed]] = {}
         """By queue: commands that may be half-done, and what their askers were told."""
         self._healing: asyncio.Task[None] | None = None
+        self._read_to_end = Together(self._read_on)
         self._closed = False
 
     @classmethod
@@ -320,7 +322,7 @@ class Controller:
             command_id=asked.command_id,
         )
 
-    async def _read_to_end(self) -> None:
+    async def _read_on(self) -> None:
         """Wait until everything that lies in the log now has been folded."""
         await self._reader.wait_for(await self._log.ends(self._reader.ends))
 

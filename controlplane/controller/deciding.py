@@ -2,7 +2,6 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from copy import deepcopy
 
 import msgspec
 
@@ -23,7 +22,7 @@ from controlplane.core.state import ClusterState
 
 
 class Deciding:
-    """Decides as one worker. Hooks of connectors are called in threads of their own."""
+    """Decides as one worker. Hooks that are code of others are called in threads of their own."""
 
     def __init__(self, context: Context, outside: Outside, hooks_at_once: int = 8) -> None:
         self.context = context
@@ -57,9 +56,11 @@ class Deciding:
                     context = msgspec.structs.replace(context, group=group)
 
     async def _hook(self, question: AskHook) -> HookOutcome:
-        hook = self.context.plugins.hook(question.config.get("connector.class"))
+        plugins, named = self.context.plugins, question.config.get("connector.class")
+        hook = plugins.hook(named)
         if hook is None:
             return Done(definite=False)
-        asked = deepcopy(dict(question.config)), deepcopy(question.offsets)
+        if not plugins.may_block(named):
+            return hook(question.config, question.offsets)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, hook, *asked)
+        return await loop.run_in_executor(self._threads, hook, question.config, question.offsets)

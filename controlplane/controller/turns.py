@@ -19,6 +19,7 @@ class Turns:
 
     def __init__(self, waiting: int) -> None:
         self._room = waiting
+        """For how many more there is room."""
         self._locks: dict[str, asyncio.Lock] = {}
         self._wanted: Counter[str] = Counter()
 
@@ -29,14 +30,17 @@ class Turns:
         Raises:
             TooMany: there is no room to wait in.
         """
-        if self._wanted.total() >= self._room:
-            raise TooMany(f"{self._room} commands are waiting already: try again later")
+        if not self._room:
+            waiting = self._wanted.total()
+            raise TooMany(f"{waiting} commands are waiting already: try again later")
         lock = self._locks.setdefault(name, asyncio.Lock())
+        self._room -= 1
         self._wanted[name] += 1
         try:
             async with lock:
                 yield
         finally:
+            self._room += 1
             self._wanted[name] -= 1
             if not self._wanted[name]:
                 del self._wanted[name], self._locks[name]

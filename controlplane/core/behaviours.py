@@ -112,7 +112,6 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("rest_body_extra_end_known", "Jackson 2.19", _from("4.1.0")),
     Behaviour("rest_body_stray_bracket", "Jackson 2.21", _until("4.2.1")),
     Behaviour("writes_empty_commit", "KAFKA-3459", _from("0.10.0.0")),
-    Behaviour("writes_target_first", "KIP-980", _from("3.7.0")),
     Behaviour("writes_log_key", "ours", (), kip=True),
     Behaviour("writes_offsets_in_hash_order", "OffsetStorageWriter", _from("3.6.0"), kip=False),
     Behaviour("writes_removals_first", "KAFKA-15018", _from("3.8.0")),

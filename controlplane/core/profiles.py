@@ -170,8 +170,6 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     # --- writing ----------------------------------------------------------------------------
     writes_empty_commit: bool
     """An empty task set is committed (`{"tasks":0}`)."""
-    writes_target_first: bool
-    """Creating in an initial state writes the target state before the connector config."""
     writes_log_key: bool
     """Altered and removed offsets re-use the key bytes of the log."""
     writes_offsets_in_hash_order: bool

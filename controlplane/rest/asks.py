@@ -30,14 +30,11 @@ class Asking(NamedTuple):
 def create(asking: Asking) -> AnyCommand:
     """`POST /connectors`. A name is trimmed here, and nowhere else."""
     given = bodies.create(asking.body, asking.profile)
-    name = (given.name or "").strip(_TRIMMED)
+    name = java.trim(given.name or "")
     state = None if given.initial_state is None else _STATES[given.initial_state]
     offsets = None if given.initial_offsets is None else _changes(given.initial_offsets)
     return commands.CreateConnector(name, _named(name, given.config), state, offsets)
 
-
-_TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
-"""What `String.trim` takes away."""
 
 _STATES = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED": Target.STOPPED}
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import inspect
 
 from controlplane.properties import SettingsError
-from controlplane.settings.kinds import WHITE, BadValue, extra, read, texts
+from controlplane.settings.kinds import BadValue, extra, read, texts
 from controlplane.settings.providers import Providers
 from controlplane.settings.sources import DEFAULT, Source, Telling, Told
 
@@ -71,7 +71,7 @@ class Configuration:
             else:
                 with self._blaming():
                     text = self._providers.resolved(key, told.text)
-                    value = read(key, text.strip(WHITE), field.type)
+                    value = read(key, trim(text), field.type)
                 yield Effective(key, value, told.source, told.text, idle)
 
     def settings(self, table: type[Table], prefix: str = "") -> Table:
@@ -120,7 +120,7 @@ class Configuration:
             told = telling.get(key)
             if told is None:
                 continue
-            text = told.text.strip(WHITE)
+            text = trim(told.text)
             if text or empty:
                 return Told(text, told.source)
         return None

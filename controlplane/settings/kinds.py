@@ -11,12 +11,10 @@ from typing import Any, NamedTuple
 
 from msgspec import inspect
 
+from controlplane.core.java import trim
 from controlplane.core.redact import redacted_value
 from controlplane.properties import SettingsError
 from controlplane.security import Secret
-
-WHITE = "".join(map(chr, range(0x21)))
-"""What Java's `String.trim` takes away."""
 
 SHOWN_CHARACTERS = 60
 """How much of a bad value a sentence repeats: a file may hold a whole certificate in a number."""
@@ -117,7 +115,7 @@ def _choice(kind: inspect.LiteralType, text: str) -> Any:
 
 def texts(text: str) -> tuple[str, ...]:
     """The parts of a list, which are separated by commas."""
-    return tuple(part.strip(WHITE) for part in text.split(","))
+    return tuple(trim(part) for part in text.split(","))
 
 
 _KINDS: dict[type[inspect.Type], Kind] = {

@@ -59,7 +59,7 @@ class CommandFold:
         self, command_id: str, **change: CommandAccepted | CommandFinished | CommandRefused
     ) -> None:
         present = self._commands.items.get(command_id, CommandTrace())
-        trace = msgspec.structs.replace(present, **change)
+        trace = _without_plan(msgspec.structs.replace(present, **change))
         if not trace.ended:
             self._ended.pop(command_id, None)  # refused once, and accepted now
         elif command_id not in self._ended:
@@ -73,6 +73,14 @@ class CommandFold:
         if command_id is not None:
             self._commands.drop(command_id)
             self._ended.pop(command_id, None)
+
+
+def _without_plan(trace: CommandTrace) -> CommandTrace:
+    """A command that has ended is not taken up again: its plan, most of it by far, can go."""
+    if not trace.ended or trace.accepted is None or trace.accepted.plan is None:
+        return trace
+    accepted = msgspec.structs.replace(trace.accepted, plan=None)
+    return msgspec.structs.replace(trace, accepted=accepted)
 
 
 def _id_of(key: bytes | None) -> str | None:

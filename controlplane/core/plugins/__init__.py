@@ -77,7 +77,7 @@ class Plugins:
     def may_block(self, connector_class: Any) -> bool:
         """Whether the hook may take its time: then it must not be asked in an event loop."""
         found = self._connector(connector_class)
-        return found is not None and found.may_block
+        return found is not None and found.hook is not None and not found.told_in_words
 
     def _connector(self, name: Any) -> Plugin | None:
         if not isinstance(name, str):

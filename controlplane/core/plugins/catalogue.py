@@ -70,8 +70,8 @@ class Plugin(Span, frozen=True, kw_only=True):
     """A rule (`validation.capabilities`) for what it looks at beyond single keys."""
     hook: Hook | None = None
     """What its `alterOffsets` does (KIP-875)."""
-    may_block: bool = False
-    """Its hook is code of others: it may take its time, look at other systems and change them."""
+    told_in_words: bool = False
+    """Whether the hook only computes. Code of others may take its time, and change the world."""
     location: str = "classpath"
     bundled: bool = False
     """It comes with every worker."""
@@ -119,6 +119,7 @@ class _Written(Span, frozen=True, kw_only=True, rename={"class_name": "class"}):
         if isinstance(words, str):
             keys = fields.get("config", ())
             fields["hook"] = parse_hook(words, {key.name: key.default for key in keys})
+            fields["told_in_words"] = True
         return fields
 
 
