@@ -1,9 +1,11 @@
 """The house rules, checked. Each is proven able to fail on a small bad source of its own."""
 
+import re
 from statistics import median
 
 import pytest
 
+from controlplane.core.behaviours import BEHAVIOURS
 from tests.tidy.layers import layers, one_place, pure_core
 from tests.tidy.numbers import release_comparisons, status_codes
 from tests.tidy.secrets import private
@@ -46,6 +48,14 @@ def test_status_codes_have_one_place(python: list[Source]) -> None:
 def test_releases_are_compared_in_one_place(python: list[Source]) -> None:
     """One table knows what differs between releases."""
     check(release_comparisons, python)
+
+
+def test_every_behaviour_is_looked_at(python: list[Source]) -> None:
+    """A row of that table that nothing asks about is a difference in name only."""
+    tables = "controlplane/core/behaviours.py", "controlplane/core/profiles.py"
+    asking = [one.text for one in python if one.in_package and not one.inside(*tables)]
+    asked = set(re.findall(r"\w+", "\n".join(asking)))
+    assert {row.field for row in BEHAVIOURS} <= asked
 
 
 def test_files_are_short(python: list[Source]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import inspect
 
+from controlplane.core.java import trim
 from controlplane.properties import SettingsError
 from controlplane.settings.kinds import BadValue, extra, read, texts
 from controlplane.settings.providers import Providers
