@@ -3,9 +3,11 @@
 Every step of a plan may be repeated, so most commands are simply carried out again from the first
 step on. Four things are different. What has happened already (its commit point is in the log) is
 only finished, with the steps behind that point. What would be refused now, because somebody else
-has changed the connector since, is given up. And a restart is never repeated: it is an event, and
-whoever asked for it has seen for himself whether it took place. And where no leader died, but the
-log was away for so long that somebody was told of a failure, what can be taken back is (KIP-995).
+has changed the connector since, is given up. A restart is never repeated: it is an event, and
+whoever asked for it has seen for himself whether it took place. And a creation with first offsets
+is taken back (KIP-995) where it would be refused now though no such connector is there – its class
+is gone –, or where no leader died, but the log was away for so long that its asker was told of a
+failure.
 """
 
 from collections.abc import Callable, Mapping
@@ -66,10 +68,12 @@ def recover(
         return Recovery(Ending.GIVEN_UP, Plan((), Outcome(message=INTERRUPTED)))
     if happened(state, command):
         return Recovery(Ending.FINISHED, Plan(_behind_commit_point(plan), plan.outcome))
-    now = _decided(state, command, context)
+    now, undoable = _decided(state, command, context), any(step.undo for step in plan.steps)
     if isinstance(now, Rejected):
+        if undoable and command.connector not in state.config.connectors:  # nobody else's offsets
+            return Recovery(Ending.TAKEN_BACK, plan, now)
         return Recovery(Ending.GIVEN_UP, Plan((), plan.outcome), now)
-    if failed is not None and any(step.undo for step in plan.steps):
+    if failed is not None and undoable:
         begun = Plan(_up_to(plan, failed.step))
         return Recovery(Ending.TAKEN_BACK, begun, Rejected(Reason.FAILED, failed.text))
     return Recovery(Ending.REPEATED, plan)
