@@ -14,8 +14,8 @@ async def start(world: World, step: Step) -> list[str]:
     """Start a worker that does not run. It reads the log to its end.
 
     If it leads, it ends the commands that the command topic holds unfinished: `repeated` from the
-    first step on, `finished` because they have happened, or `given up`. Without a command topic
-    there is nothing that would tell of them.
+    first step on, `finished` because they have happened, `given up`, or `taken back`. Without a
+    command topic there is nothing that would tell of them.
 
         start w1
         ----
