@@ -69,6 +69,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     partitions: Partitions = Partitions()
     exactly_once: bool = False
     limits: Limits = Limits()
+    follower: FollowerLimits = FollowerLimits()
+    """Its `gather_ms` is 0, whatever is told: one writer's records come in the order in which they
+    were written, and who gave a command waits until they have been read."""
     upkeep: UpkeepSettings = UpkeepSettings()
 
 
@@ -128,7 +131,7 @@ class ControlPlane:
                 log,
                 topics=settings.topics,
                 exactly_once=context.worker.exactly_once_source,
-                limits=FollowerLimits(gather_ms=0),
+                limits=msgspec.structs.replace(settings.follower, gather_ms=0),
                 notices=notices,
             )
             await stack.enter_async_context(follower)

@@ -8,9 +8,10 @@ last record of each key always stays.
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
+from msgspec import Meta
 
 from controlplane.core.entry import Batch
 from controlplane.core.state import ClusterState
@@ -18,15 +19,20 @@ from controlplane.logs.log import ReadableLog
 
 DAY_MS = 24 * 60 * 60 * 1_000
 
+FOREVER: Literal[-1] = -1
+"""How Kafka writes it, too (`retention.ms`)."""
+
+_KeptMs = Literal[-1] | Annotated[int, Meta(ge=1)]
+
 
 class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How long records stay; None: for ever."""
+    """How long records stay, or `FOREVER`."""
 
-    commands_ms: int | None = 30 * DAY_MS
+    commands_ms: _KeptMs = 30 * DAY_MS
     """Records of the command topic: as long as somebody may still ask who did that, and longer
     than anybody repeats a request under its idempotency key."""
 
-    superseded_ms: int | None = None
+    superseded_ms: _KeptMs = FOREVER
     """Records of the other topics that later ones have replaced: for ever, for they are the history
     of the cluster, and what questions about the past are answered from. As in Kafka, cleaning the
     config topic can lose a task set (KAFKA-17719) until its connector publishes it again."""
@@ -65,7 +71,7 @@ async def retain(
     for topic, ends in sorted(state.ends_by_topic.items()):
         is_ours = topic == state.topics.commands
         kept_ms = settings.commands_ms if is_ours else settings.superseded_ms
-        if kept_ms is not None:
+        if kept_ms != FOREVER:
             held = _unfinished(state) if is_ours else set()
             below = await _first_kept(log, topic, ends, Kept(now_ms - kept_ms, held))
             removed += await (log.trim(topic, below) if is_ours else log.compact(topic, below))

@@ -14,7 +14,7 @@ from controlplane.loading import load
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
-from controlplane.retention import DAY_MS, RetentionSettings, retain
+from controlplane.retention import DAY_MS, FOREVER, RetentionSettings, retain
 from tests.logs.contract import CompactingLog
 
 CONFIG, OFFSETS, STATUS, COMMANDS = (
@@ -99,7 +99,7 @@ async def test_superseded_records_go_if_that_is_asked_for(log: CompactingLog) ->
         ]
         + run(0, "a", 1)
     )
-    wanted = RetentionSettings(commands_ms=None, superseded_ms=10 * DAY_MS)
+    wanted = RetentionSettings(commands_ms=FOREVER, superseded_ms=10 * DAY_MS)
     assert await retain(log, await state_of(log), NOW_MS, wanted) == 2 + 2 + 3
     assert await offsets_in(log, CONFIG) == [2, 3, 4]
     assert await offsets_in(log, OFFSETS) == [2, 3]
@@ -109,7 +109,7 @@ async def test_superseded_records_go_if_that_is_asked_for(log: CompactingLog) ->
 async def test_nothing_goes_for_ever(log: CompactingLog) -> None:
     """The audit log of somebody who keeps everything."""
     await log.put(run(0, "a", 1))
-    everything = RetentionSettings(commands_ms=None)
+    everything = RetentionSettings(commands_ms=FOREVER)
     assert await retain(log, await state_of(log), NOW_MS, everything) == 0
     assert await offsets_in(log, COMMANDS) == [0, 1]
 

@@ -4,12 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.controller import Limits
 from controlplane.core.commands import CreateConnector, StopConnector
 from controlplane.core.context import Worker
 from controlplane.core.state import Topics
+from controlplane.embedding import plane_settings, told_to_plane
+from controlplane.follower import Limits as FollowerLimits
 from controlplane.logs.memory import MemoryLog
-from controlplane.plane import ControlPlane, Refusal, Settings
-from controlplane.settings import SettingsError, told_to_plane
+from controlplane.plane import ControlPlane, Partitions, Refusal, Settings
+from controlplane.retention import FOREVER, RetentionSettings
+from controlplane.settings import Configuration, SettingsError
+from controlplane.settings.sources import told_by_file, told_by_flags
+from controlplane.snapshots.keeping import SnapshotSettings
+from controlplane.upkeep import UpkeepSettings
 
 WORKER = """\
 group.id=fleet
@@ -23,6 +30,13 @@ consumer.group.id=sinks
 connector.client.config.override.policy=${env::POLICY}
 config.providers=env
 config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider
+offset.storage.partitions=3
+status.storage.partitions=-1
+controller.commands.waiting=7
+follower.profiles.kept=2
+upkeep.interval.ms=5000
+upkeep.snapshots.lateness.ms=0
+upkeep.retention.commands.ms=-1
 """
 
 CONFIG = {"connector.class": "FileStreamSource", "file": "f", "topic": "t"}
@@ -36,10 +50,11 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_what_is_told(tmp_path: Path) -> None:
-    """All that decides, and nothing else; references are looked up where the program says."""
-    told = told_to_plane(written(tmp_path, WORKER), {"POLICY": "None"})
-    assert told == {
-        "worker": Worker(
+    """All that decides, and every limit; references are looked up where the program says."""
+    told = told_to_plane(written(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9")
+    assert told == Settings(
+        profile="3.9",
+        worker=Worker(
             group_id="fleet",
             consumer_group_id="sinks",
             bootstrap_servers="one:9092",
@@ -48,21 +63,37 @@ def test_what_is_told(tmp_path: Path) -> None:
             exactly_once_source=True,
             config_providers=("env",),
         ),
-        "topics": Topics("fleet-configs", "fleet-offsets", "fleet-status"),
-        "exactly_once": True,
-    }
+        topics=Topics("fleet-configs", "fleet-offsets", "fleet-status"),
+        partitions=Partitions(offsets=3),
+        exactly_once=True,
+        limits=Limits(commands_waiting=7),
+        follower=FollowerLimits(profiles_kept=2),
+        upkeep=UpkeepSettings(
+            interval_ms=5_000,
+            snapshots=SnapshotSettings(lateness_ms=0),
+            retention=RetentionSettings(commands_ms=FOREVER),
+        ),
+    )
 
 
 def test_nothing_told(tmp_path: Path) -> None:
     """An empty file tells what no file does."""
-    assert Settings(**told_to_plane(written(tmp_path, ""))) == Settings()
+    assert told_to_plane(written(tmp_path, "")) == Settings()
+
+
+def test_a_flag_beats_the_file(tmp_path: Path) -> None:
+    """Whoever has flags tells them as every command does."""
+    flags = told_by_flags([("--override", "controller.commands.waiting", "9")])
+    file = told_by_file(written(tmp_path, "controller.commands.waiting=7\nupkeep.interval.ms=8\n"))
+    told = plane_settings(Configuration(flags, file))
+    assert (told.limits.commands_waiting, told.upkeep.interval_ms) == (9, 8)
 
 
 async def test_a_plane_of_such_a_worker(tmp_path: Path) -> None:
-    """Its topics are written, its policy is enforced, and further settings stand beside."""
-    told = told_to_plane(written(tmp_path, WORKER), {"POLICY": "None"})
+    """Its topics are made as it says and written, and its policy is enforced."""
+    told = told_to_plane(written(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9")
     log = MemoryLog()
-    async with ControlPlane.open(log, Settings(**told, profile="3.9")) as plane:
+    async with ControlPlane.open(log, told) as plane:
         overriding = CreateConnector("orders", {**CONFIG, "producer.override.acks": "1"})
         with pytest.raises(Refusal, match="The 'None' policy does not allow 'acks'"):
             await plane.execute(overriding)
@@ -71,11 +102,11 @@ async def test_a_plane_of_such_a_worker(tmp_path: Path) -> None:
         assert (plane.state.profile.release, plane.state.exactly_once) == ("3.9.2", True)
     ends = await log.ends(["fleet-configs"])
     assert ends["fleet-configs"][0] > 0
-    assert set(await log.topics()) == {
-        "fleet-configs",
-        "fleet-offsets",
-        "fleet-status",
-        "connect-commands",
+    assert await log.topics() == {
+        "fleet-configs": 1,
+        "fleet-offsets": 3,
+        "fleet-status": 5,
+        "connect-commands": 1,
     }
 
 
@@ -84,6 +115,9 @@ async def test_a_plane_of_such_a_worker(tmp_path: Path) -> None:
     [
         ("exactly.once.source.support=maybe", r":1: exactly\.once\.source\.support is 'maybe'"),
         ("connector.client.config.override.policy=com.acme.Ours", "only a Java worker can ask"),
+        ("upkeep.retention.commands.ms=0", "is '0': use -1 or a whole number from 1"),
+        ("upkeep.snapshots.kept=0", r"upkeep\.snapshots\.kept is '0': use a whole number from 1"),
+        ("controller.write.patience.ms=30s", "is '30s': use a whole number from 1"),
     ],
 )
 def test_what_cannot_be_used(tmp_path: Path, line: str, told: str) -> None:

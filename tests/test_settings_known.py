@@ -13,7 +13,7 @@ from controlplane.properties import SettingsError
 from controlplane.security import Secret
 from controlplane.settings import Configuration, Source, Told, WorkerSettings
 from controlplane.settings.access import AccessSettings
-from controlplane.settings.configuration import Effective
+from controlplane.settings.configuration import Effective, keys
 from controlplane.settings.known import UNUSED, unused
 from tests.jars import classpath, java
 
@@ -153,13 +153,9 @@ def test_every_key_of_kafka_is_known(judge: Path, release: str) -> None:
 
 def test_no_key_counts_and_does_not() -> None:
     """The tables do not contradict each other, nor do two tables have a key in common."""
-    keys = [
-        prefix + field.name.replace("_", ".")
-        for table, prefix in tables().items()
-        for field in msgspec.structs.fields(table)
-    ]
-    assert len(keys) == len({*keys})
-    assert not UNUSED.keys() & {*keys}
+    counting = [key for table in tables().items() for key in keys(*table)]
+    assert len(counting) == len({*counting})
+    assert not UNUSED.keys() & {*counting}
 
 
 OTHER_DEFAULTS = {

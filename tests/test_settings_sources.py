@@ -8,6 +8,7 @@ import pytest
 
 from controlplane.properties import SettingsError
 from controlplane.settings import Configuration, Source, WorkerSettings
+from controlplane.settings.configuration import keys
 from controlplane.settings.environment import key_of, told_by_environment
 from controlplane.settings.known import GUESSES, unknown
 from controlplane.settings.sources import told_by_file, told_by_flags
@@ -168,6 +169,30 @@ def test_limits_are_told_like_settings(file: Path) -> None:
     with pytest.raises(SettingsError, match=r"part\.width is '0': use a whole number from 1$"):
         found.settings(Limits, "part.")
     assert configuration(file=file).settings(Limits, "part.") == Limits(patience_ms=7)
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """Limits of which some are those of a part."""
+
+    limits: Limits = Limits()
+    depth_bytes: int = 5
+
+
+def test_a_table_may_hold_another(file: Path) -> None:
+    """Whose keys begin with the key of its field, and which blames who told it as well."""
+    file.write_text("whole.limits.width=9\nwhole.depth.bytes=6\n", "ascii")
+    found = configuration(file=file)
+    assert found.settings(Whole, "whole.") == Whole(Limits(width=9), 6)
+    told = [(one.key, one.value, one.source.kind) for one in found.effective(Whole, "whole.")]
+    assert told == [
+        ("whole.limits.patience.ms", 30_000, "default"),
+        ("whole.limits.width", 9, "file"),
+        ("whole.depth.bytes", 6, "file"),
+    ]
+    assert [*keys(Whole, "whole.")] == [key for key, *_ in told]
+    file.write_text("whole.limits.width=wide\n", "ascii")
+    with pytest.raises(SettingsError, match=r":1: whole\.limits\.width is 'wide'"):
+        configuration(file=file).settings(Whole, "whole.")
 
 
 # --- config providers -----------------------------------------------------------------------

@@ -4,6 +4,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,13 +12,13 @@ import click
 import msgspec
 
 from controlplane.cli.printing import note
-from controlplane.logs.opening import READER, SQLITE
 from controlplane.properties import SettingsError
 from controlplane.settings import Configuration, Telling, WorkerSettings
 from controlplane.settings.access import AccessSettings
-from controlplane.settings.configuration import key_of
+from controlplane.settings.configuration import keys
 from controlplane.settings.environment import WORKER_FILE, told_by_environment
 from controlplane.settings.known import Unknown, unknown
+from controlplane.settings.parts import CONTROLLER, FOLLOWER, READER, SQLITE, UPKEEP
 from controlplane.settings.sources import told_by_file, told_by_flags
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -37,15 +38,15 @@ TOPICS = {
 }
 """Settings with a flag of their own, in the order of `Topics`: key, and what it is."""
 
-FOLLOWER = "follower."
-
 LIMITS = {
     READER: "controlplane.logs.kafka.limits:Limits",
     SQLITE: "controlplane.logs.sqlite.settings:SqliteSettings",
     FOLLOWER: "controlplane.follower:Limits",
+    CONTROLLER: "controlplane.controller.limits:Limits",
+    UPKEEP: "controlplane.upkeep:UpkeepSettings",
 }
 """The tables of limits by the beginning of their keys, and where they lie: who asks for none of
-them needs no Kafka and no SQLite."""
+them needs no Kafka, no SQLite, and nothing that writes."""
 
 
 def worker_options(command: Command) -> Command:
@@ -139,11 +140,7 @@ def unknown_keys(configuration: Configuration) -> list[Unknown]:
     """Keys that somebody told and that mean nothing to anybody."""
     told = configuration.told
     asked = [prefix for prefix in LIMITS if any(key.startswith(prefix) for key in told)]
-    counting = (
-        prefix + key_of(field.name)
-        for table, prefix in tables(asked).items()
-        for field in msgspec.structs.fields(table)
-    )
+    counting = chain.from_iterable(keys(*table) for table in tables(asked).items())
     return unknown(told, counting)
 
 

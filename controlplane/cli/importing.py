@@ -19,7 +19,6 @@ from controlplane.core.entry import Entry
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.names import is_cluster, is_embedded, path_of, without_login
 from controlplane.logs.opening import (
-    SQLITE,
     check_form,
     check_whole,
     open_dump,
@@ -30,6 +29,7 @@ from controlplane.logs.opening import (
 )
 from controlplane.logs.places import by_place
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
+from controlplane.settings.parts import SQLITE
 
 
 class Taken(msgspec.Struct, frozen=True):

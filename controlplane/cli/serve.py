@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 import msgspec
 
-from controlplane.cli.configuring import FOLLOWER
 from controlplane.cli.examples import find_contrast, lines
 from controlplane.cli.failing import Refused
 from controlplane.cli.options import (
@@ -34,6 +33,7 @@ from controlplane.rest.app import App
 from controlplane.rest.server import PortTaken, listen, serving, url_of
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.listening import Address, listening
+from controlplane.settings.parts import FOLLOWER
 
 
 class Service(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from controlplane.logs.missing import missing_topics, split_config
 from controlplane.logs.names import brokers_of, check_file, is_cluster, is_embedded, path_of
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.access import AccessSettings, kafka_security
+from controlplane.settings.parts import READER, SQLITE
 
 if TYPE_CHECKING:
     from controlplane.logs.kafka.reader import KafkaReader
@@ -154,11 +155,6 @@ def remarks(dump: Dump) -> tuple[str, ...]:
 def shown(problem: Problem) -> str:
     """A problem as the end of a sentence."""
     return f"line {problem.line} {problem.reason}"
-
-
-SQLITE = "sqlite."
-READER = "reader."
-"""How the keys of the limits begin: of an embedded log, of reading from a cluster."""
 
 
 async def _open_sqlite(where: str, how: Opening) -> ReadableLog:

@@ -10,7 +10,6 @@ told the same way. A setting's key is its field with dots in place of `_`.
 
 from controlplane.properties import SettingsError
 from controlplane.settings.configuration import Configuration, Effective
-from controlplane.settings.embedding import told_to_plane
 from controlplane.settings.kinds import BadValue
 from controlplane.settings.sources import Source, Telling, Told
 from controlplane.settings.worker import WorkerSettings
@@ -24,5 +23,4 @@ __all__ = [
     "Telling",
     "Told",
     "WorkerSettings",
-    "told_to_plane",
 ]

@@ -61,19 +61,11 @@ class Configuration:
         Raises:
             SettingsError: a value cannot be used.
         """
-        described = inspect.type_info(table)
-        assert isinstance(described, inspect.StructType)
-        for field in described.fields:
-            key = prefix + key_of(field.name)
-            told = self._told(key, empty=bool(extra(field.type, "empty")))
-            idle = extra(field.type, "idle") or ""
-            if told is None:
-                yield Effective(key, field.default, DEFAULT, idle=idle)
+        for key, field in _keyed(table, prefix):
+            if isinstance(field.type, inspect.StructType):
+                yield from self.effective(field.type.cls, key + ".")
             else:
-                with self._blaming():
-                    text = self._providers.resolved(key, told.text)
-                    value = read(key, trim(text), field.type)
-                yield Effective(key, value, told.source, told.text, idle)
+                yield self._effective(key, field)
 
     def settings(self, table: type[Table], prefix: str = "") -> Table:
         """The settings of a table.
@@ -81,9 +73,12 @@ class Configuration:
         Raises:
             SettingsError: a value cannot be used, or not with another one.
         """
-        fields = msgspec.structs.fields(table)
-        effective = zip(fields, self.effective(table, prefix), strict=True)
-        values = {one.name: found.value for one, found in effective}
+        values = {
+            field.name: self.settings(field.type.cls, key + ".")
+            if isinstance(field.type, inspect.StructType)
+            else self._effective(key, field).value
+            for key, field in _keyed(table, prefix)
+        }
         with self._blaming():
             return table(**values)
 
@@ -96,6 +91,16 @@ class Configuration:
         settings = self.settings(table)
         with self._blaming():
             return of(settings)
+
+    def _effective(self, key: str, field: inspect.Field) -> Effective:
+        told = self._told(key, empty=bool(extra(field.type, "empty")))
+        idle = extra(field.type, "idle") or ""
+        if told is None:
+            return Effective(key, field.default, DEFAULT, idle=idle)
+        with self._blaming():
+            text = self._providers.resolved(key, told.text)
+            value = read(key, trim(text), field.type)
+        return Effective(key, value, told.source, told.text, idle)
 
     @contextmanager
     def _blaming(self) -> Iterator[None]:
@@ -127,6 +132,18 @@ class Configuration:
         return None
 
 
-def key_of(field: str) -> str:
-    """The key of a field."""
-    return field.replace("_", ".")
+def keys(table: type[msgspec.Struct], prefix: str = "") -> Iterator[str]:
+    """The key of every setting of a table; a table in it has keys that begin with its field's."""
+    for key, field in _keyed(table, prefix):
+        if isinstance(field.type, inspect.StructType):
+            yield from keys(field.type.cls, key + ".")
+        else:
+            yield key
+
+
+def _keyed(table: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, inspect.Field]]:
+    """The fields of a table, each with its key."""
+    described = inspect.type_info(table)
+    assert isinstance(described, inspect.StructType)
+    for field in described.fields:
+        yield prefix + field.name.replace("_", "."), field

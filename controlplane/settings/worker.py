@@ -25,10 +25,10 @@ def _idle(why: str) -> Meta:
 
 _NO_TASKS = _idle("no tasks run here")
 _ONE_WORKER = _idle("no worker calls another one here")
-_NO_TOPICS = _idle("topics are made by whoever runs the brokers")
 _PLUGINS = _idle("connector classes are named by a catalogue, --plugins")
 
 _Port = Annotated[int, Meta(ge=0, le=65_535)]
+BROKERS_DEFAULT: Literal[-1] = -1
 _Partitions = Literal[-1] | Annotated[int, Meta(ge=1, le=INT_MAX)]
 _Int = Annotated[int, Meta(ge=0, le=INT_MAX)]
 
@@ -52,6 +52,12 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     command_storage_topic: str = "connect-commands"
     """Ours: commands with their plans and outcomes. A Java worker does not know it."""
+
+    offset_storage_partitions: _Partitions = 25
+    """Of the topic, when it is made with an embedded log: on a cluster, whoever runs the brokers
+    makes it. -1 is the broker's default to Kafka, and ours here; of the statuses, too."""
+
+    status_storage_partitions: _Partitions = 5
 
     # --- what decides -------------------------------------------------------------------------
 
@@ -91,11 +97,6 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     rest_advertised_listener: Annotated[str | None, _ONE_WORKER] = None
 
     # --- what is known and checked, and has no effect yet ---------------------------------------
-
-    offset_storage_partitions: Annotated[_Partitions, _NO_TOPICS] = 25
-    """Of the topic, when it is made; -1 is the broker's default, here and of the statuses."""
-
-    status_storage_partitions: Annotated[_Partitions, _NO_TOPICS] = 5
 
     worker_sync_timeout_ms: Annotated[_Int, _ONE_WORKER] = 3_000
     """How long a leader reads to the end of the config topic before it decides."""

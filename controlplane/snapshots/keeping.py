@@ -1,8 +1,10 @@
 """Making snapshots: whoever holds a log open for writing asks for it from time to time."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from controlplane.core.evolve import Fold
 from controlplane.core.evolve.freezing import freeze, kind_of
@@ -25,7 +27,7 @@ class SnapshotSettings(msgspec.Struct, frozen=True, kw_only=True):
     config topic, whose records are the dearest, so many are folded in a third of a second; fewer
     would have the state written more often."""
 
-    lateness_ms: int = 10_000
+    lateness_ms: Annotated[int, Meta(ge=0)] = 10_000
     """How far behind the latest record of a topic a snapshot ends: by how much the clocks of its
     writers may differ, and an append be overtaken by others. What comes later still costs time,
     never truth: the topic is read whole until its next snapshot."""

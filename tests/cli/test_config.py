@@ -94,6 +94,22 @@ def test_a_limit_that_was_told_is_shown() -> None:
     assert "follower.retry.last.ms" not in shown
 
 
+def test_the_limits_of_every_part_are_told_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the environment and by flags; none of them is unknown, and a slip is told."""
+    monkeypatch.setenv("CONTROLPLANE_UPKEEP_SNAPSHOTS_KEPT", "9")
+    told = ["controller.commands.waiting=7", "upkeep.retention.superseded.ms=1000"]
+    slip = "upkeep.snapshot.kept=8"
+    said = show(*(part for one in (*told, slip) for part in ("--override", one)))
+    shown = lines(said)
+    assert shown["upkeep.snapshots.kept"] == ["9", "CONTROLPLANE_UPKEEP_SNAPSHOTS_KEPT"]
+    assert shown["controller.commands.waiting"] == ["7", "--override"]
+    assert shown["upkeep.retention.superseded.ms"] == ["1000", "--override"]
+    assert said.err == (
+        "Warning: --override: upkeep.snapshot.kept is no setting of a worker: "
+        "did you mean upkeep.snapshots.kept?\n"
+    )
+
+
 def test_for_machines(worker: Path) -> None:
     """Values as JSON has them, sources in parts, everything."""
     said = call("config", "--worker", worker, "-o", "json")
