@@ -25,7 +25,7 @@ from controlplane.core.commands import (
 from controlplane.core.partitioner import partition_of
 from controlplane.core.plan import Reason, Step
 from controlplane.core.records import Target
-from controlplane.logs.log import Fenced, Log, ReadableLog
+from controlplane.logs.log import Fenced, Log, LogError, ReadableLog
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.plane import ControlPlane, Refusal, Settings
@@ -316,3 +316,24 @@ async def test_fenced_in_the_middle_of_a_plan(log: Log) -> None:
         ended = await written(log, *CONNECTS_TOPICS, COMMANDS)
         await second.execute(StopConnector("orders"), key="k")
         assert await written(log, *CONNECTS_TOPICS, COMMANDS) == ended
+
+
+async def test_gone_in_the_middle_of_a_plan(tmp_path: Path) -> None:
+    """Said at once, for trying again will not help; once the file is back the command is ended."""
+    path, elsewhere = tmp_path / "state.db", tmp_path / "elsewhere.db"
+    log = await SqliteLog.open(path)
+
+    async def stepped(_asked: Asked, done: Step) -> None:
+        if done.name == "tasks":
+            path.rename(elsewhere)
+
+    async with plane_on(log, plugins=PLUGINS, stepped=stepped) as plane:
+        await plane.execute(connector("orders"))
+        for command in (StopConnector("orders"), ResumeConnector("orders")):
+            with pytest.raises(LogError, match="deleted or replaced: open it again"):
+                await plane.execute(command)
+    await log.close()
+    elsewhere.rename(path)
+    async with plane_on(str(path), plugins=PLUGINS) as plane:
+        assert unfinished(plane) == []
+        assert views.target(plane.state, "orders") is Target.STOPPED
