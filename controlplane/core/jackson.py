@@ -20,8 +20,8 @@ from controlplane.core.profiles import Profile
 from controlplane.core.undecodable import StackOverflow, Undecodable
 
 _MAX_DEPTH: Final = 1000
-_MAX_NAME_BYTES: Final = 50_000
-_MAX_STRING_UNITS: Final = 20_000_000
+MAX_NAME_BYTES: Final = 50_000
+MAX_STRING_UNITS: Final = 20_000_000
 """StreamReadConstraints of Jackson 2.15 and later."""
 
 _CONVERTER_STACK: Final = 2000
@@ -132,8 +132,8 @@ class _Reader:
 
     def _string(self, body: str) -> str:
         text = self._strings.decode(body)
-        if self._profile.json_limits and len(body) > _MAX_STRING_UNITS < len(utf16_units(text)):
-            raise Undecodable(f"a string of more than {_MAX_STRING_UNITS} characters")
+        if self._profile.json_limits and len(body) > MAX_STRING_UNITS < len(utf16_units(text)):
+            raise Undecodable(f"a string of more than {MAX_STRING_UNITS} characters")
         return text
 
     def _name(self) -> str:
@@ -142,8 +142,8 @@ class _Reader:
             raise self._unexpected("a name")
         self._at = found.end()
         body = found[1]
-        if self._profile.json_limits and len(body) > _MAX_NAME_BYTES < self._names.size(body):
-            raise Undecodable(f"a name of more than {_MAX_NAME_BYTES} bytes")
+        if self._profile.json_limits and len(body) > MAX_NAME_BYTES < self._names.size(body):
+            raise Undecodable(f"a name of more than {MAX_NAME_BYTES} bytes")
         return self._names.decode(body)
 
     def _number(self, token: str) -> int | float:

@@ -18,7 +18,7 @@ from controlplane.core.commands import (
 from controlplane.core.context import Worker
 from controlplane.core.plan import Reason
 from tests.core.deciding import PROPERTIES, SOURCE, planned, refused
-from tests.core.logs import Pair
+from tests.core.logs import Pair, config, read
 
 A: Pair = ("connector-a", f'{{"properties":{{"connector.class":"{SOURCE}","topic":"t"}}}}')
 PROVIDED = Worker(config_providers=("env",))
@@ -84,6 +84,40 @@ def test_names_are_text(command: AnyCommand) -> None:
     rejected = refused([A], command)
     assert rejected.reason is Reason.INVALID
     assert "of a command must be text, and not of type" in rejected.sentence
+
+
+@pytest.mark.parametrize("release", ["3.9", "kip"])
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"v": "x" * 20_000_001}, "The value of 'v' in the config has more than 20000000"),
+        ({"v": "\U0001f600" * 10_000_001}, "The value of 'v' in the config has more than 20000000"),
+        ({"ä" * 25_001: "x"}, "..., has more than 50000 bytes, which nobody could read back"),
+    ],
+    ids=["value", "pairs", "key"],
+)
+def test_a_config_can_be_read_back(more: dict[str, str], told: str, release: str) -> None:
+    """What is done would be undone at once: a reader takes the whole record for none."""
+    for command in commands_with({**PROPERTIES, **more}):
+        rejected = refused([A], command, release)
+        assert rejected.reason is Reason.INVALID
+        assert told in rejected.sentence
+        assert len(rejected.sentence) < 500
+
+
+def test_the_longest_config_is_taken() -> None:
+    """As long as its reader takes it, and read back by him."""
+    longest = {"v": "\U0001f600" * 10_000_000, "ä" * 25_000: "x"}
+    (step,) = planned([], CreateConnector("b", {**PROPERTIES, **longest})).steps
+    state = read(config(*((record.key, record.value) for record in step.records)), "kip")
+    assert state.config.connectors["b"].items() >= longest.items()
+
+
+def test_a_name_can_be_read_back() -> None:
+    """Names of connectors are strings within their configs."""
+    assert refused([], CreateConnector("x" * 20_000_001, PROPERTIES)).sentence.startswith(
+        "The connector of a command has more than 20000000 characters"
+    )
 
 
 @pytest.mark.parametrize("command", [CreateConnector, PutConfig])

@@ -10,6 +10,7 @@ from typing import Any
 
 from controlplane.core import commands
 from controlplane.core.context import Context
+from controlplane.core.jackson import MAX_NAME_BYTES, MAX_STRING_UNITS
 from controlplane.core.java import encode_key
 from controlplane.core.plan import Reason, Rejected
 from controlplane.core.records import Properties
@@ -31,7 +32,7 @@ _LEGAL = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_NAME_MAX}}}", re.ASCII)
 
 
 def malformed(command: commands.AnyCommand) -> Rejected | None:
-    """What in a command is no text and has to be; None if all is as it should be."""
+    """What in a command is no text that can be read back; None if all is as it should be."""
     faults = (*_texts(command), *(one for config in _configs(command) for one in _faults(config)))
     return Rejected(Reason.INVALID, faults[0]) if faults else None
 
@@ -41,6 +42,8 @@ def _texts(command: commands.AnyCommand) -> Iterator[str]:
         value = getattr(command, field, "")
         if type(value) is not str:
             yield f"The {field} of a command must be text, and not {_kind(value)}"
+        elif _is_too_long(value):
+            yield f"The {field} of a command {_TOO_LONG}"
 
 
 def _configs(command: commands.AnyCommand) -> tuple[Any, ...]:
@@ -62,9 +65,28 @@ def _faults(config: Any) -> Iterator[str]:
     for key, value in config.items():
         if type(key) is not str:
             yield f"Every key of a config must be text, and {key!a} is {_kind(key)}"
+        elif len(key.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+            told = f"A key of the config, {key[:_SHOWN]!a}..., has more than {MAX_NAME_BYTES} bytes"
+            yield f"{told}, which nobody could read back: shorten it"
         elif value is not None and type(value) is not str:
             told = "Every value of a config must be text or null, and that of"
             yield f"{told} {key!a} is {_kind(value)}"
+        elif value is not None and _is_too_long(value):
+            yield f"The value of {key!a} in the config {_TOO_LONG}"
+
+
+_TOO_LONG = f"has more than {MAX_STRING_UNITS} characters, which nobody could read back: shorten it"
+
+_SHOWN = 40
+"""Characters of a key that is too long, as they are repeated."""
+
+
+def _is_too_long(text: str) -> bool:
+    """Whether a reader with Jackson's limits takes it for no string; characters are Java's."""
+    return (
+        2 * len(text) > MAX_STRING_UNITS
+        and len(text.encode("utf-16-le", "surrogatepass")) > 2 * MAX_STRING_UNITS
+    )
 
 
 def _kind(value: Any) -> str:
