@@ -216,12 +216,15 @@ class ControlPlane:
         """
         waiting: asyncio.Queue[list[Change] | None] = asyncio.Queue()
         topics, profile = self.state.topics, self.state.profile
+        lost = False
 
         def listen(entry: Entry, before: ClusterState, after: ClusterState) -> None:
+            nonlocal lost
             name = owner(entry.topic, entry.key, topics, profile)
             changes = [] if name is None else diff(before, after, name)
-            if changes and waiting.qsize() <= CHANGES_WAITING:
-                waiting.put_nowait(changes)
+            if changes and not lost:
+                lost = waiting.qsize() >= CHANGES_WAITING
+                waiting.put_nowait(None if lost else changes)
 
         self._watching.add(waiting)
         try:
@@ -229,8 +232,8 @@ class ControlPlane:
                 while (changes := await waiting.get()) is not None:
                     for change in changes:
                         yield change
-                    if waiting.qsize() > CHANGES_WAITING:
-                        raise TooSlow(f"more than {CHANGES_WAITING} changes wait to be taken")
+                if lost:
+                    raise TooSlow(f"more than {CHANGES_WAITING} changes wait to be taken")
         finally:
             self._watching.discard(waiting)
 

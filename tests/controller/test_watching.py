@@ -1,0 +1,40 @@
+"""Watching: who does not take what happens is told so, and loses nothing in silence."""
+
+import asyncio
+
+import pytest
+
+from controlplane.core.commands import StopConnector
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import CHANGES_WAITING, TooSlow
+from tests.controller.scene import CONFIG, configured, plane_on, raw
+
+STATES = ("PAUSED", "STARTED")
+
+
+async def test_changes_that_nobody_takes() -> None:
+    """They wait up to a bound; behind them the watcher is told that there were more."""
+    log = MemoryLog()
+    taken = 0
+
+    async def watch() -> None:
+        nonlocal taken
+        async for change in plane.watch():
+            assert change.after == STATES[taken % 2]
+            taken += 1
+            await go_on.wait()
+
+    go_on = asyncio.Event()
+    await log.create_topic(CONFIG, 1)
+    await log.append([configured("orders"), configured("users")])
+    async with plane_on(log) as plane:
+        watcher = asyncio.create_task(watch())
+        await asyncio.sleep(0)
+        for number in range(CHANGES_WAITING + 3):
+            state = f'{{"state":"{STATES[number % 2]}"}}'
+            await log.append([raw(CONFIG, "target-state-orders", state)])
+        await plane.execute(StopConnector("users"))  # by then all of that has been read
+        go_on.set()
+        with pytest.raises(TooSlow):
+            await watcher
+    assert taken in {CHANGES_WAITING, CHANGES_WAITING + 1}
