@@ -176,13 +176,16 @@ class ControlPlane:
         run once. Cancelling this leaves no command half-done.
 
         Raises:
-            TypeError: it is no command, or holds what no command can.
+            TypeError: it is no command, or holds what no command can; or `principal` or `key` are
+                no text.
+            ValueError: the key is empty.
             Refusal: it is refused, and nothing was written.
             TimedOut, TooMany, LogError: it cannot be said how, or whether, it ends.
         """
+        _check_names(principal, key)
         asked = Asked(
             command=_plain(command),
-            command_id=key or self._around.new_id(),
+            command_id=self._around.new_id() if key is None else key,
             at_ms=self._around.now_ms(),
             principal=principal,
         )
@@ -270,18 +273,42 @@ def _installed() -> Plugins:
     return catalogued(more=in_python())
 
 
+def _check_names(principal: object, key: object) -> None:
+    """Who asks, and the key under which a command is run once.
+
+    Raises:
+        TypeError: they are no text.
+        ValueError: the key is empty, as that of everybody who has none.
+    """
+    if not isinstance(principal, str):
+        raise TypeError(f"a principal is text, and not {principal!r}")
+    if not isinstance(key, str | None):
+        raise TypeError(f"a key is text, and not {key!r}")
+    if key == "":
+        raise ValueError("an idempotency key must not be empty: leave it out, or use a new one")
+
+
 def _plain(command: AnyCommand) -> AnyCommand:
     """The command as it is read back from the command topic: lists are tuples, mappings dicts.
 
     Raises:
         TypeError: it is no command, or holds what cannot be data.
     """
+    if not isinstance(command, AnyCommand):
+        raise TypeError(f"{command!r} is no command: make one of those in controlplane.commands")
     try:
-        built_in = msgspec.to_builtins(command, enc_hook=_dict_of)
+        built_in = _in_lists(msgspec.to_builtins(command, enc_hook=_dict_of))
         same: AnyCommand = msgspec.convert(built_in, AnyCommand)
-    except (TypeError, msgspec.ValidationError) as error:
-        raise TypeError(f"a {type(command).__name__} like this is no command: {error}") from None
+    except (TypeError, RecursionError, msgspec.ValidationError) as error:
+        raise TypeError(f"{type(command).__name__} cannot hold this: {error}") from None
     return same
+
+
+def _in_lists(data: Any) -> Any:
+    """Without tuples, wherever they are: they would not be equal to what is read from a log."""
+    if isinstance(data, dict):
+        return {key: _in_lists(value) for key, value in data.items()}
+    return [_in_lists(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 def _dict_of(value: Any) -> Any:

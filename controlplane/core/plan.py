@@ -158,6 +158,8 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     steps: tuple[Step, ...]
     outcome: Outcome = Outcome()
     commit_point: str | None = None
+    assumed: tuple[str, ...] = ()
+    """What is taken for granted of the world, where nobody can tell or was asked: a clause each."""
 
 
 # --- what must be asked first -------------------------------------------------------------------

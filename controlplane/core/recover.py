@@ -1,9 +1,11 @@
 """What becomes of a command that was accepted and never finished: a leader died in between.
 
 Every step of a plan may be repeated, so most commands are simply carried out again from the first
-step on. Four things are different. What has happened already (its commit point is in the log) is
+step on. Five things are different. What has happened already (its commit point is in the log) is
 only finished, with the steps behind that point. What would be refused now, because somebody else
-has changed the connector since, is given up. A restart is never repeated: it is an event, and
+has changed the connector since, is given up. An undo is decided anew: it says how a connector is to
+be, so what is left to do follows from how it is; and its offsets must not be written where somebody
+has started it since. A restart is never repeated: it is an event, and
 whoever asked for it has seen for himself whether it took place. And a creation with first offsets
 is taken back (KIP-995) where it would be refused now though no such connector is there – its class
 is gone –, or where no leader died, but the log was away for so long that its asker was told of a
@@ -19,7 +21,6 @@ from controlplane.core import commands
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
 from controlplane.core.decide import decide
-from controlplane.core.decide.restoring import is_restored
 from controlplane.core.plan import AskGroup, Done, Outcome, Plan, Question, Reason, Rejected, Step
 from controlplane.core.records import CommandAccepted
 from controlplane.core.state import ClusterState
@@ -76,6 +77,8 @@ def recover(
     if failed is not None and undoable:
         begun = Plan(_up_to(plan, failed.step))
         return Recovery(Ending.TAKEN_BACK, begun, Rejected(Reason.FAILED, failed.text))
+    if isinstance(command, commands.RestoreConnector):
+        return Recovery(Ending.REPEATED, Plan(now.steps, plan.outcome, now.commit_point))
     return Recovery(Ending.REPEATED, plan)
 
 
@@ -99,9 +102,9 @@ def _deleted(state: ClusterState, command: AnyCommand) -> bool:
     return command.connector not in state.config.connectors
 
 
-def _restored(state: ClusterState, command: AnyCommand) -> bool:
+def _taken_away(state: ClusterState, command: AnyCommand) -> bool:
     assert isinstance(command, commands.RestoreConnector)
-    return is_restored(state, command)
+    return command.config is None and command.connector not in state.config.connectors
 
 
 def _behind_commit_point(plan: Plan) -> tuple[Step, ...]:
@@ -117,7 +120,7 @@ def _up_to(plan: Plan, step: str | None) -> tuple[Step, ...]:
 _HAPPENED: Mapping[type, Happened] = {
     commands.CreateConnector: _created,
     commands.DeleteConnector: _deleted,
-    commands.RestoreConnector: _restored,
+    commands.RestoreConnector: _taken_away,
 }
 """Commands that would be refused now because they have happened, or would do harm once more."""
 

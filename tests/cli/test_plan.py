@@ -313,12 +313,16 @@ def test_undo() -> None:
     assert "answer" not in said.out
 
 
-def test_undo_with_offsets_needs_a_stopped_connector() -> None:
-    """It is refused with what to do; the connector is STOPPED a little later."""
+def test_undo_with_offsets_stops_what_runs() -> None:
+    """And says what it cannot know of its tasks; the connector is STOPPED a little later."""
     undo = ("--profile", "3.9", "--undo", "pages", "--to", "config@9", "--offsets")
-    said = plan("--as-of", "config@30", *undo)
-    assert said.code == 1
-    assert "can be put back only while it is STOPPED" in said.out
+    found = planned("--as-of", "config@30", *undo)
+    steps = ["stop-tasks", "stop-state", "put-config", "offsets-write", "resume-state"]
+    assert [step["name"] for step in found["steps"]] == steps
+    doubt = "no task of pages commits offsets once it is stopped; to be sure, stop it and see them"
+    assert f"{doubt} gone first" in found["assumed"]
+    fenced = planned("--as-of", "config@30", "--exactly-once", *undo)
+    assert not any(doubt in sentence for sentence in fenced["assumed"])
     found = planned("--as-of", "config@57", *undo)
     topics = [topic for topic, _, _ in records(found)]
     assert topics[0] == "connect-configs"

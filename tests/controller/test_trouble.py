@@ -1,6 +1,7 @@
 """What reviewers broke: failures of every sort between two steps, askers that share and leave."""
 
 import asyncio
+import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +26,7 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.plane import ControlPlane, Refusal, Settings
 from controlplane.plugins import catalogued
-from tests.controller.scene import CONFIG, configured, plane_on, raw, written
+from tests.controller.scene import COMMANDS, CONFIG, configured, plane_on, raw, written
 
 SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "topics": "t"}
 STOP = StopConnector("orders")
@@ -194,9 +195,57 @@ async def test_the_file_is_gone(tmp_path: Path, *, replaced: bool) -> None:
     await log.close()
 
 
-async def test_what_is_no_command(log: MemoryLog) -> None:
+def nested(levels: int) -> list[Any]:
+    """Lists within a list."""
+    whole: list[Any] = []
+    for _ in range(levels):
+        whole = [whole]
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("odd", "told"),
+    [
+        ("stop", "'stop' is no command: make one of those in controlplane.commands"),
+        (StopConnector, "StopConnector'> is no command: make one"),
+        (StopConnector(5), "StopConnector cannot hold this: Expected `str`, got `int`"),  # type: ignore[arg-type]
+        (
+            CreateConnector("a", {"k": object()}),  # type: ignore[dict-item]
+            "CreateConnector cannot hold this: object is no data",
+        ),
+        (
+            AlterOffsets("orders", (OffsetChange({"p": nested(100_000)}),)),
+            "AlterOffsets cannot hold this: maximum recursion depth",
+        ),
+    ],
+)
+async def test_what_is_no_command(log: MemoryLog, odd: Any, told: str) -> None:
     """Said in one sentence, before anything is asked of anybody."""
     async with plane_on(log) as plane:
-        for odd in ("stop", StopConnector(5), CreateConnector("a", {"k": object()})):  # type: ignore[arg-type, dict-item]
-            with pytest.raises(TypeError, match="is no command: "):
-                await plane.execute(odd)  # type: ignore[arg-type]
+        for ask in (plane.execute, plane.plan):
+            with pytest.raises(TypeError, match=re.escape(told)):
+                await ask(odd)
+
+
+async def test_a_tuple_is_a_list(log: MemoryLog) -> None:
+    """JSON knows lists only, and what is read back is compared with what was asked for."""
+    plugins = catalogued(b'[{"class":"lab.Source","type":"source"}]')
+    async with plane_on(log, plugins=plugins) as plane:
+        await plane.execute(CreateConnector("one", {"connector.class": "lab.Source"}))
+        await plane.execute(StopConnector("one"))
+        for many in ([1], (1,)):
+            with pytest.raises(Refusal, match="but field p contains ARRAY"):
+                await plane.execute(AlterOffsets("one", (OffsetChange({"p": many}, {"row": 1}),)))
+
+
+async def test_who_asks_and_under_which_key_is_text(log: MemoryLog) -> None:
+    """And an empty key is no key: it would be that of everybody who forgets his."""
+    async with plane_on(log) as plane:
+        before = await written(log, CONFIG, COMMANDS)
+        with pytest.raises(TypeError, match="a key is text, and not 5"):
+            await plane.execute(STOP, key=5)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="a principal is text, and not None"):
+            await plane.execute(STOP, principal=None)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="an idempotency key must not be empty"):
+            await plane.execute(STOP, key="")
+        assert await written(log, CONFIG, COMMANDS) == before

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from controlplane.core.configdef.check import check, embedded
+from controlplane.core.configdef.definition import Definition
 from controlplane.core.configdef.keys import ConfigKey
 from controlplane.core.configdef.values import JavaClass
 from controlplane.core.plugins import (
@@ -228,7 +229,7 @@ def test_dependents_are_looked_at_after_what_they_depend_on() -> None:
         ConfigKey(name="b", type="INT", required=True),
         ConfigKey(name="c", type="INT", default="1", dependents=("b",)),
     ]
-    checked = check(keys, {"a": "x"}, nothing)
+    checked = check(Definition.of(keys), {"a": "x"}, nothing)
     missing = 'Missing required configuration "b" which has no default value.'
     assert checked["a"].errors == ["Invalid value x for configuration a: Not a number of type INT"]
     assert checked["b"].errors == [missing, missing]
@@ -243,7 +244,7 @@ def test_a_circle_of_dependents_ends() -> None:
         ConfigKey(name="b", type="INT", default="1", dependents=("c",)),
         ConfigKey(name="c", type="INT", default="1", dependents=("b",)),
     ]
-    assert [one.errors for one in check(keys, {}, nothing).values()] == [[], [], []]
+    assert [one.errors for one in check(Definition.of(keys), {}, nothing).values()] == [[], [], []]
 
 
 def test_a_definition_within_another() -> None:
@@ -261,7 +262,7 @@ def test_a_definition_within_another() -> None:
         ("t.x.low", 3, "T: x"),
         ("t.x.grouped", 4, "T: x: G"),
     ]
-    checked = check(found, {"t.x.needed": "1", "t.x.high": "0"}, nothing)
+    checked = check(Definition.of(found), {"t.x.needed": "1", "t.x.high": "0"}, nothing)
     assert checked["t.x.high"].errors == [
         "Invalid value 0 for configuration high: Value must be at least 1"
     ]

@@ -12,9 +12,8 @@ from controlplane.core import views
 from controlplane.core.commands import RestoreConnector
 from controlplane.core.decide import decide
 from controlplane.core.decide.ahead import ahead
-from controlplane.core.decide.restoring import is_restored
 from controlplane.core.entry import Entry
-from controlplane.core.plan import AskHook, Done, Outcome, Plan, Reason, Rejected
+from controlplane.core.plan import AskHook, Done, Outcome, Plan, Reason
 from controlplane.core.records import CommandAccepted, Target
 from controlplane.core.recover import Ending, recover
 from controlplane.core.state import ClusterState
@@ -210,15 +209,50 @@ def test_offsets_stay_unless_asked_for() -> None:
     assert shape(after) == ("old", Target.STARTED, {"0": 1, "1": 5, "2": 7})
 
 
-def test_offsets_need_a_connector_at_rest() -> None:
-    """It says what to do; a connector whose offsets are right already may run."""
+@pytest.mark.parametrize(
+    ("target", "last"), [("STARTED", "resume-state"), ("PAUSED", "pause-state")]
+)
+def test_what_runs_is_stopped_for_its_offsets(target: str, last: str) -> None:
+    """And does again what it did when they are back."""
+    command = restoration(at(life(OLD, target), *THEN), "a", offsets=True)
+    plan = plan_of(at(life(OLD, "STARTED"), *NOW), command)
+    names = ["stop-tasks", "stop-state", "offsets-write", last]
+    assert [step.name for step in plan.steps] == names
+
+
+def test_what_has_its_offsets_goes_on_running() -> None:
+    """It is stopped for nothing but offsets that differ."""
+    command = restoration(at(life(OLD, "STARTED"), *THEN), "a", offsets=True)
+    plan = plan_of(at(life(NEW, "STARTED"), *THEN), command)
+    assert [step.name for step in plan.steps] == ["put-config"]
+
+
+def test_what_is_stopped_with_tasks_is_stopped_once_more() -> None:
+    """Somebody's records may leave such a connector: its tasks may still commit."""
+    wished = ("target-state-a", TARGETS["STOPPED"])
     command = restoration(at(life(OLD, "STOPPED"), *THEN), "a", offsets=True)
-    now = at(life(OLD, "STARTED"), *NOW)
-    found = decide(now, command, context_of("kip"))
-    assert isinstance(found, Rejected)
+    plan = plan_of(at([OLD, *tasks("a", 2), wished], *NOW), command)
+    names = ["stop-tasks", "stop-state", "offsets-write"]
+    assert [step.name for step in plan.steps] == names
+
+
+def test_tasks_are_fenced_before_their_offsets_are_written() -> None:
+    """Where there is exactly-once support, what winds down cannot commit behind our back."""
+    command = restoration(at(life(OLD, "STARTED"), *THEN), "a", offsets=True)
+    counted = ("tasks-fencing-a", '{"task-count":2}')
+    now = at([*life(OLD, "STARTED"), counted], *NOW, release="3.9", exactly_once=True)
+    names = [step.name for step in plan_of(now, command).steps]
+    assert names[:2] == ["stop-tasks", "stop-state"]
+    assert names[2:4] == ["offsets-fence", "offsets-count"]
+    assert names[4:] == ["offsets-write", "resume-state"]
+
+
+def test_who_does_not_say_what_it_does_then_must_stop_it() -> None:
+    """A command may leave the target state as it is: then it must be STOPPED already."""
+    command = RestoreConnector("a", {**PROPERTIES, "name": "a", "file": "old"}, None, ())
+    found = refused([*life(OLD, "STARTED"), *offsets(('["a",{"page":0}]', '{"row":1}'))], command)
     assert found.reason is Reason.NOT_STOPPED
-    assert "PUT' request to '/connectors/a/stop'" in (found.text or "")
-    assert plan_of(at(life(OLD, "STARTED"), *THEN), command).steps
+    assert "'PUT' request to the '/connectors/a/stop'" in (found.text or "")
 
 
 def test_offsets_of_one_that_is_gone() -> None:
@@ -235,6 +269,9 @@ def test_offsets_of_one_that_goes() -> None:
     plan = plan_of(at(life(NEW, "STOPPED"), *NOW, release="kip"), command)
     assert [step.name for step in plan.steps] == ["offsets-write", "delete-config"]
     assert plan.commit_point == "delete-config"
+    runs = plan_of(at(life(NEW, "STARTED"), *NOW, release="kip"), command)
+    names = ["stop-tasks", "stop-state", "offsets-write", "delete-config"]
+    assert [step.name for step in runs.steps] == names
 
 
 def test_offsets_where_the_old_config_has_them() -> None:
@@ -252,10 +289,11 @@ def test_offsets_where_the_old_config_has_them() -> None:
 
 
 def test_offsets_of_sinks_are_nowhere() -> None:
-    """No log of Connect has their past."""
+    """No log of Connect has their past; a sink that runs is not stopped for nothing."""
     sink = made(**{"connector.class": SINK})
-    command = restoration(at(life(sink, "STOPPED")), "a", offsets=True)
-    assert "consumer group" in (refused(life(sink, "STOPPED"), command).text or "")
+    command = restoration(at(life(sink, "STARTED")), "a", offsets=True)
+    for target in TARGETS:
+        assert "consumer group" in (refused(life(sink, target), command).text or "")
 
 
 # --- whatever was, and whatever is -----------------------------------------------------------
@@ -264,7 +302,7 @@ LIVES = ("gone", *TARGETS)
 CASES = list(product(RELEASES, LIVES, LIVES, (False, True)))
 WITH_OFFSETS = [
     (release, then, now)
-    for release, then, now in product(RELEASES, LIVES, ("gone", "STOPPED"))
+    for release, then, now in product(RELEASES, LIVES, LIVES)
     if then != now or then != "gone"  # offsets without a connector cannot be asked for
 ]
 
@@ -276,7 +314,6 @@ def test_undo_puts_back(release: str, then: str, now: str, exactly_once: bool) -
     is_ = at(lived(NEW, now), *NOW, release=release, exactly_once=exactly_once)
     after = prefixes(is_, plan_of(is_, command))[-1]
     assert shape(after) == (*shape(was)[:2], shape(is_)[2])
-    assert is_restored(after, command)
     assert plan_of(after, command).steps == ()
 
 
@@ -300,7 +337,7 @@ def test_undo_survives_a_crash_anywhere(
 
 @pytest.mark.parametrize(("release", "then", "now"), WITH_OFFSETS)
 def test_undo_with_offsets_survives_a_crash_anywhere(release: str, then: str, now: str) -> None:
-    """Offsets too; and once it runs again, nobody touches those that it commits."""
+    """Offsets too; and none is written but where the connector rests."""
     was = at(lived(OLD, then), *THEN, release=release)
     is_ = at(lived(NEW, now), *NOW, release=release)
     command = restoration(was, "a", offsets=True)
@@ -309,11 +346,34 @@ def test_undo_with_offsets_survives_a_crash_anywhere(release: str, then: str, no
         recovered = recover(crashed, accepted(command, plan), context_of(release))
         assert recovered.ending is not Ending.GIVEN_UP
         assert shape(ahead(crashed, recovered.plan)) == shape(was)
-    gone_on = read_on(prefixes(is_, plan)[-1], '["a",{"page":1}]', '{"row":9}')
-    recovered = recover(gone_on, accepted(command, plan), context_of(release))
-    if then != "STOPPED":
-        written = [one.topic for step in recovered.plan.steps for one in step.records]
-        assert "connect-offsets" not in written
+        for path in (plan, recovered.plan):
+            begin = is_ if path is plan else crashed
+            assert all(map(at_rest, writing_offsets(begin, path)))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_somebody_starts_it_in_the_middle(target: str) -> None:
+    """An undo that died is ended from what is there by now: it is stopped once more."""
+    was = at(life(OLD, "STARTED"), *THEN)
+    is_ = at(life(NEW, "STOPPED"), *NOW)
+    command = restoration(was, "a", offsets=True)
+    plan = plan_of(is_, command)
+    touched = at(life(OLD, target), *NOW)
+    recovered = recover(touched, accepted(command, plan), context_of("kip"))
+    assert all(map(at_rest, writing_offsets(touched, recovered.plan)))
+    assert shape(ahead(touched, recovered.plan)) == shape(was)
+
+
+def writing_offsets(state: ClusterState, plan: Plan) -> list[ClusterState]:
+    """What is known when offsets are written."""
+    written = zip(prefixes(state, plan), plan.steps, strict=False)
+    return [before for before, step in written if step.name.startswith("offsets-")]
+
+
+def at_rest(state: ClusterState) -> bool:
+    """Whether nothing runs that would commit offsets of its own."""
+    stopped = state.config.targets["a"] is Target.STOPPED
+    return stopped and state.config.task_counts.get("a", 0) == 0
 
 
 def activity(target: Target | None) -> int:
@@ -324,14 +384,6 @@ def activity(target: Target | None) -> int:
 def accepted(command: RestoreConnector, plan: Plan) -> CommandAccepted:
     """The record that a command begins with."""
     return CommandAccepted("id", 0, "me", msgspec.to_builtins(command), msgspec.to_builtins(plan))
-
-
-def read_on(state: ClusterState, key: str, value: str) -> ClusterState:
-    """The state after one more offset, which a task has committed."""
-    part = state.offsets["connect-offsets"]
-    values = {**part.values, key.encode(): value.encode()}
-    read_ = msgspec.structs.replace(part, values=values)
-    return msgspec.structs.replace(state, offsets={**state.offsets, "connect-offsets": read_})
 
 
 def test_ahead_is_the_fold() -> None:

@@ -59,7 +59,10 @@ def foresee(
     while True:
         decision = decide(state, command, context)
         if isinstance(decision, Plan | Rejected):
-            after = ahead(state, decision) if isinstance(decision, Plan) else state
+            after = state
+            if isinstance(decision, Plan):
+                after = ahead(state, decision)
+                assumed += decision.assumed
             assumed += _of_class(command, after, context.plugins)
             return Foreseen(command, decision, state, after, tuple(dict.fromkeys(assumed)))
         if isinstance(decision, AskGroup):

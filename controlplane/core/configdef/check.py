@@ -3,17 +3,16 @@
 Kafka: `ConfigDef.validateAll`, `ConfigDef.embed`.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from controlplane.core.configdef.definition import Definition
 from controlplane.core.configdef.keys import ConfigKey
-from controlplane.core.configdef.valid import check_valid
-from controlplane.core.configdef.values import FindClass, Invalid, Value, parse
+from controlplane.core.configdef.values import FindClass, Value
 from controlplane.core.records import Properties
 
 
-@dataclass
+@dataclass(slots=True)
 class Checked:
     """What came of one key. More errors may be found later: this is changed in place."""
 
@@ -24,48 +23,17 @@ class Checked:
     visible: bool = True
 
 
-def check(keys: Iterable[ConfigKey], config: Properties, find: FindClass) -> dict[str, Checked]:
-    """Every key of a definition, in its order, and what is wrong with the config.
-
-    A key is looked at after those that it depends on, once for each of them.
-    """
-    defined = {key.name: key for key in keys}
-    checked = {name: Checked(name) for name in defined}
-    parents = Counter(name for key in defined.values() for name in key.dependents)
-    for name in parents:
-        if name not in defined:
-            told = f"{name} is referred in the dependents, but not defined."
-            checked[name] = Checked(name, errors=[told], visible=False)
-    waiting = [name for name in reversed(defined) if name not in parents]
-    looks = Counter(waiting) + parents
-    while waiting:
-        key = defined.get(waiting.pop())
-        if key is not None and looks[key.name]:  # a circle is gone through once
-            looks[key.name] -= 1
-            _check(key, config, find, checked[key.name])
-            waiting += reversed(key.dependents)
+def check(definition: Definition, config: Properties, find: FindClass) -> dict[str, Checked]:
+    """Every key of a definition, in its order, and what is wrong with the config."""
+    checked = {key.name: Checked(key.name) for key in definition.keys}
+    for name in definition.missing:
+        told = f"{name} is referred in the dependents, but not defined."
+        checked[name] = Checked(name, errors=[told], visible=False)
+    for look in definition.looks:
+        found = checked[look.key.name]
+        found.value, errors = look.judged(config, find)
+        found.errors += errors
     return checked
-
-
-def _check(key: ConfigKey, config: Properties, find: FindClass, found: Checked) -> None:
-    value: Value = None
-    try:
-        value = _value(key, config, find)
-    except Invalid as invalid:
-        found.errors.append(str(invalid))
-    try:
-        check_valid(key.own_name, key.valid, value)
-    except Invalid as invalid:
-        found.errors.append(str(invalid))
-    found.value = value
-
-
-def _value(key: ConfigKey, config: Properties, find: FindClass) -> Value:
-    if key.name in config:
-        return parse(key, config[key.name], find)
-    if key.required:
-        raise Invalid(f'Missing required configuration "{key.name}" which has no default value.')
-    return parse(key, key.default, find)
 
 
 def groups(keys: Iterable[ConfigKey]) -> list[str]:

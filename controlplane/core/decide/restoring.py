@@ -5,16 +5,17 @@ back. So what makes it do less comes first and what makes it do more comes last;
 config, and then the offsets, because the config says where they lie. The gaps are the crash points,
 named after the command and its own step:
 
-    stop-tasks, stop-state | pause-state   it does less; all else is as before
+    stop-tasks, stop-state | pause-state   it does less, nothing at all where offsets come back
     put-config | create-config             its config is back; it does no more than it did
     offsets-write, …                       its offsets are back; it still does not run
     pause-state | resume-state             it is as it was
 
 One that was not there then is deleted, once its offsets are back: only a connector has any.
 
-Offsets are put back only where the connector was STOPPED *before* the undo. A plan could stop it
-first, but its tasks would hear of that later, and commit the offsets of their own once more when
-they wind down, after ours. Whoever asks must have seen that they are gone.
+Offsets are written only while the connector is STOPPED and has no tasks, as everywhere; where it
+runs, the undo stops it first. That is as much as a log can tell: tasks hear of it later than we do,
+and commit their offsets once more when they wind down. With exactly-once support they are fenced;
+else whoever must be sure stops the connector himself and sees its tasks gone before the undo.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -72,11 +73,10 @@ _TARGETING: Mapping[Target, type[StopConnector | PauseConnector | ResumeConnecto
 
 
 class _Undo(NamedTuple):
-    """What is asked for, by whom it is written, and whether nothing ran when it was asked."""
+    """What is asked for, and by whom it is written."""
 
     command: RestoreConnector
     context: Context
-    at_rest: bool
 
     @property
     def connector(self) -> str:
@@ -92,7 +92,7 @@ def restore(
     state: ClusterState, command: RestoreConnector, context: Context
 ) -> Plan | Question | Rejected:
     """Whatever differs from what was. Where nothing does, nothing is written."""
-    undo = _Undo(command, context, _is_at_rest(state, command.connector))
+    undo = _Undo(command, context)
     steps: list[Step] = []
     now = state
     for part in _order(command):
@@ -106,27 +106,15 @@ def restore(
         now = ahead(now, found)
     present = command.connector in state.config.connectors
     created = command.config is not None and not present
-    return Plan(tuple(steps), Outcome(created=created), _commit_point(steps))
-
-
-def is_restored(state: ClusterState, command: RestoreConnector) -> bool:
-    """Whether an undo has happened: then its last step has been done.
-
-    Once a connector runs, its offsets go on, and say no more about it.
-    """
-    name = command.connector
-    present = state.config.connectors.get(name)
-    if command.config is None or present is None:
-        return command.config is None and present is None
-    if dict(present) != _named(name, command.config):
-        return False
-    if command.target not in {None, state.config.targets.get(name)}:
-        return False
-    return command.target is not Target.STOPPED or not any(_changes(state, command))
+    return Plan(
+        tuple(steps), Outcome(created=created), _commit_point(steps), tuple(_assumed(steps, undo))
+    )
 
 
 def _order(command: RestoreConnector) -> tuple[Wanted, ...]:
-    return (_offsets, _config) if command.config is None else (_less, _config, _offsets, _target)
+    if command.config is None:
+        return _less, _offsets, _config
+    return _less, _config, _offsets, _target
 
 
 def _decided(
@@ -152,9 +140,13 @@ def _commit_point(steps: list[Step]) -> str | None:
 
 
 def _less(state: ClusterState, undo: _Undo) -> ConnectorCommand | None:
-    """It is to do less than it does now."""
+    """It is to do less than it does now, if only while its offsets are put back."""
+    if undo.connector not in state.config.connectors:
+        return None
+    if _must_rest(state, undo.command):
+        return StopConnector(undo.connector)
     now, wanted = state.config.targets.get(undo.connector), undo.command.target
-    if undo.connector not in state.config.connectors or now is None or wanted is None:
+    if now is None or wanted is None:
         return None
     activity = list(_TARGETING)
     less = activity.index(wanted) < activity.index(now)
@@ -203,16 +195,30 @@ def _offsets(state: ClusterState, undo: _Undo) -> ConnectorCommand | Rejected | 
     if undo.context.plugins.type_of(config.get("connector.class")) == "sink":
         return Rejected(Reason.INVALID, _SINK.format(name))
     changes = tuple(_changes(state, undo.command))
-    if changes and not undo.at_rest:
-        return Rejected(Reason.NOT_STOPPED, _RUNNING.format(name))
     return AlterOffsets(name, changes) if changes else None
 
 
-def _is_at_rest(state: ClusterState, name: str) -> bool:
-    """Nothing runs that would commit offsets of its own."""
+def _assumed(steps: list[Step], undo: _Undo) -> Iterator[str]:
+    """Of tasks that wind down nobody knows when they have committed for the last time."""
+    names = [step.name.partition("-")[0] for step in steps]
+    stops_for_them = {"stop", "offsets"} <= {*names}
+    if stops_for_them and not undo.context.worker.exactly_once_source:
+        yield _WOUND_DOWN.format(undo.connector)
+
+
+def _must_rest(state: ClusterState, command: RestoreConnector) -> bool:
+    """Whether it is to be stopped for its offsets, and it is told what it does afterwards."""
+    name, config = command.connector, command.config
     stopped = state.config.targets.get(name) is Target.STOPPED
-    idle = stopped and state.config.task_counts.get(name, 0) == 0
-    return idle or name not in state.config.connectors
+    if stopped and state.config.task_counts.get(name, 0) == 0:
+        return False
+    if config is None:
+        return any(_changes(state, command))
+    # The config that is put back says where the offsets lie.
+    connectors = {**state.config.connectors, name: _named(name, config)}
+    put = msgspec.structs.replace(state.config, connectors=connectors)
+    back = msgspec.structs.replace(state, config=put)
+    return command.target is not None and any(_changes(back, command))
 
 
 def _changes(state: ClusterState, command: RestoreConnector) -> Iterator[OffsetChange]:
@@ -234,7 +240,6 @@ _SINK = (
     "The offsets of sink connector {0} lie in its consumer group, whose past is in no log of "
     "Connect: undo without them"
 )
-_RUNNING = (
-    "The offsets of connector {0} can be put back only while it is STOPPED: stop it (a 'PUT' "
-    "request to '/connectors/{0}/stop'), wait until its tasks are gone, and undo then"
+_WOUND_DOWN = (
+    "no task of {0} commits offsets once it is stopped; to be sure, stop it and see them gone first"
 )

@@ -1,8 +1,12 @@
 """The plugins that a worker of one release finds, and how it finds them by name."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
+import msgspec
+
+from controlplane.core.configdef.definition import NOTHING, Definition
 from controlplane.core.configdef.keys import ConfigKey, keys_as_of
 from controlplane.core.plugins.catalogue import Own, Plugin
 from controlplane.core.plugins.names import aliases, simple_name
@@ -28,6 +32,8 @@ class ClassPath:
         present = [*listed, *more, *self._kafkas(listed)]
         self.plugins = tuple(one for row in present if (one := row.as_of(profile)) is not None)
         self._aliases = aliases(self.plugins)
+        self._by_kind: dict[tuple[str, ...], tuple[Plugin, ...]] = {}
+        self._ready: dict[tuple[Any, ...], Definition] = {}
 
     def _kafkas(self, listed: Sequence[Plugin]) -> Iterator[Plugin]:
         """Those of Kafka's own that come with every worker, and all where nothing is listed."""
@@ -40,9 +46,11 @@ class ClassPath:
         """Whether all plugins of a kind are known."""
         return _kind(kind) in self._known
 
-    def of_kind(self, *kinds: str) -> Iterator[Plugin]:
+    def of_kind(self, *kinds: str) -> tuple[Plugin, ...]:
         """Plugins of some kinds, in the order of their names."""
-        return (plugin for plugin in self._sorted if plugin.type in kinds)
+        if kinds not in self._by_kind:
+            self._by_kind[kinds] = tuple(one for one in self._sorted if one.type in kinds)
+        return self._by_kind[kinds]
 
     @cached_property
     def _sorted(self) -> Sequence[Plugin]:
@@ -96,6 +104,30 @@ class ClassPath:
             return None
         inherited = (key for name in plugin.extends for key in self.definition(name))
         return (*inherited, *plugin.config)
+
+    def definition_of(self, plugin: Plugin) -> Definition:
+        """The definition that a plugin brings; one of nothing where nobody knows."""
+        return self._made_ready(
+            (plugin.class_name, plugin.type), lambda: self.keys_of(plugin) or NOTHING.keys
+        )
+
+    def connects(self, kind: str, defaults: Mapping[str, str | None]) -> Definition:
+        """Connect's own definition for connectors of a kind; some keys have these defaults."""
+
+        def keys() -> Iterator[ConfigKey]:
+            for key in (*self.definition("connector"), *self.definition(kind)):
+                known = defaults.get(key.name)
+                yield key if known is None else msgspec.structs.replace(key, default=known)
+
+        return self._made_ready((kind, *defaults.items()), keys)
+
+    def _made_ready(
+        self, which: tuple[Any, ...], keys: Callable[[], Iterable[ConfigKey]]
+    ) -> Definition:
+        """Made once: there are as many as there are plugins, and versions of them."""
+        if which not in self._ready:
+            self._ready[which] = Definition.of(keys())
+        return self._ready[which]
 
     def definition(self, name: str) -> tuple[ConfigKey, ...]:
         """Keys of a definition of Kafka's own, in their order."""

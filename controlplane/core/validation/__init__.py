@@ -6,10 +6,11 @@ only what is Connect's own is looked at; without Kafka's own definitions, nothin
 a class. Kafka: `AbstractHerder#validateConnectorConfig`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from controlplane.core.configdef.check import Checked, groups
+from controlplane.core.configdef.definition import Definition
 from controlplane.core.configdef.keys import ConfigKey
 from controlplane.core.configdef.values import Invalid
 from controlplane.core.context import Context
@@ -34,7 +35,7 @@ from controlplane.core.validation.result import (
 from controlplane.core.validation.sinks import check_sink, fail_at_first_error
 from controlplane.core.validation.sources import check_source
 from controlplane.core.validation.subject import Subject
-from controlplane.core.validation.versions import hide_unused, recommend, with_defaults
+from controlplane.core.validation.versions import connects_own, hide_unused, recommend
 
 __all__ = ["Failure", "Validation", "refusal", "validate"]
 
@@ -109,9 +110,11 @@ def _validated(subject: Subject, plugin: Plugin) -> _Looked:
     kind = plugin.type
     if kind == "sink" and not subject.profile.sink_errors_listed:
         fail_at_first_error(subject)
-    connects = with_defaults(subject, plugin, _connects_keys(subject, kind))
-    keys = [*connects, *aliased_keys(subject)]
-    checked = subject.check(keys)
+    definition = connects_own(subject, plugin)
+    if more := tuple(aliased_keys(subject)):
+        definition = Definition.of((*definition.keys, *more))
+    keys = definition.keys
+    checked = subject.check(definition)
     recommend(subject, plugin, checked)
     hide_unused(checked)
     check_aliased(subject, checked)
@@ -121,19 +124,13 @@ def _validated(subject: Subject, plugin: Plugin) -> _Looked:
         check_sink(subject, checked)
     if subject.profile.refuses_nulls:
         _refuse_nulls(subject, checked)
-    own_keys = subject.path.keys_of(plugin) or ()
-    own = _own(subject, plugin, own_keys)
+    defined = subject.path.definition_of(plugin)
+    own = _own(subject, plugin, defined)
     converters = list(check_converters(subject, checked))
     overrides = [] if kind == UNKNOWN_TYPE else list(check_overrides(subject, kind))
     name = subject.config["connector.class"] or ""
     parts = (*overrides, *converters)
-    return _Looked(name, tuple(keys), tuple(own_keys), checked, own, parts)
-
-
-def _connects_keys(subject: Subject, kind: str) -> Iterator[ConfigKey]:
-    """What Connect itself defines for a connector of a kind."""
-    yield from subject.path.definition("connector")
-    yield from subject.path.definition(kind)
+    return _Looked(name, keys, defined.keys, checked, own, parts)
 
 
 def _refuse_nulls(subject: Subject, checked: dict[str, Checked]) -> None:
@@ -142,9 +139,9 @@ def _refuse_nulls(subject: Subject, checked: dict[str, Checked]) -> None:
             checked.setdefault(name, Checked(name)).errors.append(_NULL)
 
 
-def _own(subject: Subject, plugin: Plugin, keys: tuple[ConfigKey, ...]) -> dict[str, Checked]:
+def _own(subject: Subject, plugin: Plugin, definition: Definition) -> dict[str, Checked]:
     """What the connector itself finds."""
-    checked = subject.check(keys)
+    checked = subject.check(definition)
     hide_unused(checked)
     for name, error in errors_of(plugin.checks, subject.config):
         checked.setdefault(name, Checked(name)).errors.append(error)

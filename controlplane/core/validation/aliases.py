@@ -48,8 +48,8 @@ def aliased_keys(subject: Subject) -> Iterator[ConfigKey]:
 def check_aliased(subject: Subject, checked: dict[str, Checked]) -> None:
     """Look at the classes of these plugins, and recommend all that there are."""
     for listed in _LISTS:
-        names = [plugin.class_name for plugin in subject.path.of_kind(listed.kind)]
         for alias in _aliases(subject, listed):
+            names = [plugin.class_name for plugin in subject.path.of_kind(listed.kind)]
             found = checked[f"{listed.key}.{alias}.type"]
             found.recommended = names
             versioned = checked.get(f"{listed.key}.{alias}{VERSION}")
@@ -65,8 +65,10 @@ def check_aliased(subject: Subject, checked: dict[str, Checked]) -> None:
 
 def _aliases(subject: Subject, listed: _Aliased) -> list[str]:
     """The names; none in a release that knows of no such list (KIP-585)."""
+    if listed.key not in subject.config:
+        return []
     keys = [key for key in subject.path.definition("connector") if key.name == listed.key]
-    names = parse(keys[0], subject.config.get(listed.key), subject.find) if keys else None
+    names = parse(keys[0], subject.config[listed.key], subject.find) if keys else None
     return list(dict.fromkeys(names)) if isinstance(names, list) else []
 
 

@@ -29,9 +29,9 @@ def _converter(subject: Subject, what: str, found: JavaClass) -> Iterator[Valida
     prefix = f"{what}.converter."
     kind = "header_converter" if what == "header" else "converter"
     for plugin in subject.path.named(found.name):
-        definition = subject.path.keys_of(plugin)
-        if plugin.type == kind and definition is not None:
-            keys = {key.name: key for key in definition}
+        if plugin.type == kind and plugin.config is not None:
+            definition = subject.path.definition_of(plugin)
+            keys = {key.name: key for key in definition.keys}
             config = {_TYPE: what} | dict(subject.part(prefix))
             values = subject.with_config(config).check(definition)
             yield prefixed(keys, in_hash_order(values), prefix)

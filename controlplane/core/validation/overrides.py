@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from controlplane.core.configdef.check import Checked
 from controlplane.core.configdef.values import parse
 from controlplane.core.java import hash_map_order, trim
+from controlplane.core.records import Properties
 from controlplane.core.validation.result import Validation, prefixed
 from controlplane.core.validation.sinks import has_dead_letters
 from controlplane.core.validation.subject import Subject
@@ -23,7 +24,9 @@ def check_overrides(subject: Subject, kind: str) -> Iterator[Validation]:
     """
     if subject.profile.overrides_validated:
         for client in _clients(subject, kind):
-            yield _overrides(subject, client)
+            prefix = f"{client}.override."
+            if wanted := subject.part(prefix):
+                yield _overrides(subject, client, prefix, wanted)
 
 
 def _clients(subject: Subject, kind: str) -> Iterator[str]:
@@ -43,13 +46,12 @@ def _clients(subject: Subject, kind: str) -> Iterator[str]:
         yield "consumer"
 
 
-def _overrides(subject: Subject, client: str) -> Validation:
-    prefix = f"{client}.override."
+def _overrides(subject: Subject, client: str, prefix: str, texts: Properties) -> Validation:
     by_client = subject.profile.overrides_by_client
     definition = subject.path.definition(client if by_client else "producer")
     keys = {key.name: key for key in definition}
     wanted: list[Checked] = []
-    for name, text in subject.part(prefix).items():
+    for name, text in texts.items():
         value = parse(keys[name], text, subject.find) if name in keys else text
         wanted.append(Checked(name, value, _refusals(subject, name)))
     by_name = {one.name: one for one in wanted}

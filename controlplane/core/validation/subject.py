@@ -1,11 +1,11 @@
 """What is validated: a config, as the worker of a release sees it."""
 
 import re
-from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from controlplane.core.configdef.check import Checked, check
-from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.configdef.definition import Definition
 from controlplane.core.configdef.values import JavaClass
 from controlplane.core.context import Context, Worker
 from controlplane.core.java import hash_map_order, table_size, trim
@@ -43,12 +43,12 @@ class Subject(NamedTuple):
         """The same worker, another config."""
         return self._replace(config=config)
 
-    def check(self, keys: Iterable[ConfigKey]) -> dict[str, Checked]:
+    def check(self, definition: Definition) -> dict[str, Checked]:
         """The config, held against a definition.
 
         What a config provider will fill in is known to nobody yet, and believed.
         """
-        checked = check(keys, self.config, self.find)
+        checked = check(definition, self.config, self.find)
         for name in self._provided() & checked.keys():
             checked[name] = Checked(name, self.config[name])
         return checked
@@ -67,6 +67,8 @@ class Subject(NamedTuple):
 
     def _provided(self) -> set[str]:
         """Keys whose values refer to a provider: `${provider:path:key}` (KIP-297)."""
+        if not self.worker.config_providers:
+            return set()
         begins = [f"${{{name}:" for name in self.worker.config_providers]
         return {
             name
@@ -98,6 +100,7 @@ _KINDS = {
 }
 
 
+@lru_cache(maxsize=1_000)
 def _kind_under(key: str) -> str | None:
     """The kind of plugin that a key of Connect's own names."""
     return next((kind for keys, kind in _KINDS.items() if re.fullmatch(keys, key)), None)

@@ -3,12 +3,10 @@
 There is one version of each plugin here: ranges that a config asks for are not looked at.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-
-import msgspec
+from collections.abc import Iterator, Mapping
 
 from controlplane.core.configdef.check import Checked
-from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.configdef.definition import Definition
 from controlplane.core.configdef.values import JavaClass, Value
 from controlplane.core.plugins import Plugin
 from controlplane.core.validation.subject import Subject
@@ -23,16 +21,12 @@ VERSION = ".plugin.version"
 """What is behind a key that names a plugin, in the key of the version that is wanted of it."""
 
 
-def with_defaults(
-    subject: Subject, plugin: Plugin, keys: Iterable[ConfigKey]
-) -> Iterator[ConfigKey]:
-    """Connect's own keys, with the converters of the worker and the versions that there are."""
+def connects_own(subject: Subject, plugin: Plugin) -> Definition:
+    """What Connect defines, with the converters of the worker and the versions that there are."""
     defaults: Mapping[str, str | None] = {}
     if subject.profile.versioned_plugins:
         defaults = {_CONNECTOR: plugin.version} | dict(_of_converters(subject))
-    for key in keys:
-        known = defaults.get(key.name)
-        yield key if known is None else msgspec.structs.replace(key, default=known)
+    return subject.path.connects(plugin.type, defaults)
 
 
 def recommend(subject: Subject, plugin: Plugin, checked: Mapping[str, Checked]) -> None:
