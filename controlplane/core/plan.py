@@ -14,7 +14,7 @@ import msgspec
 # --- what a step does ---------------------------------------------------------------------------
 
 
-class Draft(msgspec.Struct, frozen=True, omit_defaults=True):
+class Draft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A record to be written: bytes that have no place yet. A value of None is a tombstone.
 
     `partition` is None where Kafka's partitioner chooses it by the key.
@@ -67,7 +67,7 @@ class RestartInstances(Action, frozen=True, tag="restart-instances"):
 AnyAction = AlterGroup | DeleteGroup | FenceProducers | RestartInstances
 
 
-class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One atomic batch of records, or one outside action.
 
     `undo` takes the step back where it fails half-way, or a later one cannot be done; None where
@@ -110,7 +110,7 @@ class Reason(Enum):
     """The worker fails at it: a hook throws, a class is missing where that is the worker's word."""
 
 
-class Rejected(msgspec.Struct, frozen=True):
+class Rejected(msgspec.Struct, frozen=True, gc=False):
     """The command writes nothing. `text` is Connect's wording; None where a worker has none."""
 
     reason: Reason
@@ -137,7 +137,7 @@ _SENTENCES: Mapping[Reason, str] = {
 }
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """What the asker is told when all steps are done."""
 
     created: bool = False
@@ -149,7 +149,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the asker is told instead, where a release writes first and refuses then."""
 
 
-class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
+class Plan(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Steps in order. `commit_point` names the step with which the command has happened.
 
     A plan without steps is done at once.
