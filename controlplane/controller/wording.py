@@ -1,6 +1,6 @@
 """What an asker is told when a command cannot be brought to its end in time: Connect's sentences.
 
-Kafka: `HerderRequestHandler`, `Stage`, `KafkaConfigBackingStore`.
+Kafka: `HerderRequestHandler`, `Stage`, `KafkaConfigBackingStore`, `RestartRequest`.
 """
 
 from collections.abc import Mapping
@@ -55,4 +55,17 @@ def timed_out(command: AnyCommand, since_ms: int, *, begun: bool) -> str:
 
 def not_written(command: AnyCommand) -> str:
     """The log was away for too long. It may be there all the same, or may come to be."""
+    if isinstance(command, commands.RestartConnector):
+        return f"Error writing {_restart_request(command)} to Kafka"
     return _FAILURES.get(type(command), "Error writing to Kafka")
+
+
+def _restart_request(command: commands.RestartConnector) -> str:
+    """As Java shows it (`RestartRequest#toString`, KIP-745)."""
+    only_failed, include_tasks = (
+        str(flag).lower() for flag in (command.only_failed, command.include_tasks)
+    )
+    return (
+        f"restart request for {{connectorName='{command.connector}', onlyFailed={only_failed}, "
+        f"includeTasks={include_tasks}}}"
+    )

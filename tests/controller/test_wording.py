@@ -1,19 +1,21 @@
-"""What an asker is told when it takes too long: Connect's sentence, with the stage that lasts."""
+"""What an asker is told where it takes too long, or cannot be written: Connect's sentences."""
 
 import pytest
 
-from controlplane.controller.wording import timed_out
+from controlplane.controller.wording import not_written, timed_out
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
     CreateConnector,
     DeleteConnector,
+    FenceTasks,
     OffsetChange,
     PatchConfig,
     PauseConnector,
     PublishTasks,
     PutConfig,
     ResetOffsets,
+    RestartConnector,
     ResumeConnector,
     SetLoggerLevel,
     StopConnector,
@@ -49,3 +51,30 @@ def test_the_stage_is_told(command: AnyCommand, stage: str) -> None:
     assert timed_out(command, NOW_MS, begun=True) == sentence.format(stage)
     waiting = "waiting for earlier requests to be completed"
     assert timed_out(command, NOW_MS, begun=False) == sentence.format(waiting)
+
+
+CONFIG_FAILED = "Error writing connector configuration to Kafka"
+TARGET_FAILED = "Error writing target state to Kafka"
+RESTART_FAILED = (
+    "Error writing restart request for {connectorName='orders', onlyFailed=true, "
+    "includeTasks=false} to Kafka"
+)
+FAILURES: list[tuple[AnyCommand, str]] = [
+    (CreateConnector("orders", SOURCE), CONFIG_FAILED),
+    (PutConfig("orders", SOURCE), CONFIG_FAILED),
+    (PatchConfig("orders", {"a": "b"}), CONFIG_FAILED),
+    (DeleteConnector("orders"), "Error removing connector configuration from Kafka"),
+    (PauseConnector("orders"), TARGET_FAILED),
+    (ResumeConnector("orders"), TARGET_FAILED),
+    (StopConnector("orders"), TARGET_FAILED),
+    (RestartConnector("orders", only_failed=True), RESTART_FAILED),
+    (PublishTasks("orders", ()), "Error writing task configurations to Kafka"),
+    (FenceTasks("orders"), "Error writing task count record to Kafka"),
+    (SetLoggerLevel("org.apache", "DEBUG"), "Error writing logger level to Kafka"),
+]
+
+
+@pytest.mark.parametrize(("command", "told"), FAILURES, ids=lambda one: type(one).__name__)
+def test_what_could_not_be_written_is_told(command: AnyCommand, told: str) -> None:
+    """By the store that holds it (`KafkaConfigBackingStore`)."""
+    assert not_written(command) == told
