@@ -20,6 +20,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from controlplane.collector import settle
 from controlplane.core.commands import (
     AnyCommand,
     CreateConnector,
@@ -78,6 +79,7 @@ async def measure(folder: Path, seconds: float) -> list[Figure]:
         names = [[f"c{caller}-{n}" for n in range(CONNECTORS)] for caller in range(CALLERS)]
         for name in (one for own in names for one in own):
             await plane.execute(CreateConnector(name, CONFIG))
+        settle()  # as `controlplane serve` does
         return [await _figure(plane, kind, names, seconds) for kind in KINDS]
 
 

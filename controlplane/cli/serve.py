@@ -21,6 +21,7 @@ from controlplane.cli.options import (
     read_profile,
 )
 from controlplane.cli.printing import count, note, safe, say
+from controlplane.collector import settle
 from controlplane.core import views
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile
@@ -130,6 +131,7 @@ async def _serve(service: Service, bound: socket.socket) -> None:
         )
         async with serving(app, bound) as server:
             await _announce(service, found.log, follower, url_of(bound))
+            settle()
             await server
 
 

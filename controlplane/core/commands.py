@@ -16,7 +16,7 @@ Config = Mapping[str, str | None]
 """A config that is asked for. Those in a log are `Properties`, and may hold anything."""
 
 
-class OffsetChange(msgspec.Struct, frozen=True):
+class OffsetChange(msgspec.Struct, frozen=True, gc=False):
     """One offset that is wanted: of a source or sink partition as the asker wrote it.
 
     `offset` None takes the offset away; an empty map is an offset like any other.
@@ -28,7 +28,7 @@ class OffsetChange(msgspec.Struct, frozen=True):
     """What the asker says that the connector is: `source`, `sink`; None: he does not say."""
 
 
-class Command(msgspec.Struct, frozen=True, tag_field="command"):
+class Command(msgspec.Struct, frozen=True, gc=False, tag_field="command"):
     """Base of all commands. The tag is how the command topic names them."""
 
 
@@ -151,7 +151,7 @@ AnyCommand = (
 """Every command there is: what `decide` knows and the command topic can hold."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class Asked(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A command with who asks, when (ms since 1970), and the id under which it is run once."""
 
     command: AnyCommand

@@ -135,7 +135,7 @@ class OffsetState(msgspec.Struct, frozen=True):
     """Source partitions whose last record, under whatever spelling of the key, is a tombstone."""
 
 
-class CommandTrace(msgspec.Struct, frozen=True):
+class CommandTrace(msgspec.Struct, frozen=True, gc=False):
     """One command as far as the command topic tells: begun, ended, or refused."""
 
     accepted: CommandAccepted | None = None

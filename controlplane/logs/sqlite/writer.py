@@ -173,7 +173,8 @@ class Writer:
             self._loop.call_soon_threadsafe(self._answered, outcomes)
 
     def _answered(self, outcomes: Iterable[Outcome]) -> None:
-        """In the event loop: wake those who wait."""
+        """In the event loop: wake those who wait, first of all who reads what is new."""
+        self._committed()
         for work, result, error in outcomes:
             self._room.release()
             if work.future.done():
@@ -182,7 +183,6 @@ class Writer:
                 work.future.set_exception(error)
             else:
                 work.future.set_result(result)
-        self._committed()
 
 
 def _concerns_all(error: Exception) -> TypeGuard[sqlite3.Error]:
