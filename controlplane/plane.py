@@ -160,12 +160,14 @@ class ControlPlane:
         reader = self.state.profile if profile is None else Profile.of(profile)
         return (await self._follower.state_at(moment, reader)).state
 
-    async def plan(self, command: AnyCommand) -> Plan | Rejected:
+    async def plan(self, command: AnyCommand, *, believe_hooks: bool = False) -> Plan | Rejected:
         """A dry run: which records would be written, in which order, or why it is refused.
 
-        Nothing is written. A connector's hook is asked, as Kafka asks it before it writes.
+        Nothing is written. A connector's hook is asked, as Kafka asks it before it writes; it may
+        change another system. With `believe_hooks` no hook in Python is called: each is taken to
+        agree, and `Plan.assumed` says so.
         """
-        return await self._controller.plan(_plain(command))
+        return await self._controller.plan(_plain(command), believe_hooks=believe_hooks)
 
     async def execute(
         self, command: AnyCommand, *, principal: str = "embedded", key: str | None = None
@@ -304,11 +306,13 @@ def _plain(command: AnyCommand) -> AnyCommand:
     return same
 
 
-def _in_lists(data: Any) -> Any:
+def _in_lists(built_in: Any) -> Any:
     """Without tuples, wherever they are: they would not be equal to what is read from a log."""
-    if isinstance(data, dict):
-        return {key: _in_lists(value) for key, value in data.items()}
-    return [_in_lists(value) for value in data] if isinstance(data, list | tuple) else data
+    if isinstance(built_in, dict):
+        return {key: _in_lists(value) for key, value in built_in.items()}
+    if isinstance(built_in, list | tuple):
+        return [_in_lists(value) for value in built_in]
+    return built_in
 
 
 def _dict_of(value: Any) -> Any:

@@ -127,13 +127,15 @@ class Controller:
         assert state is not None  # asked for at the start
         return state
 
-    async def plan(self, command: AnyCommand) -> Plan | Rejected:
+    async def plan(self, command: AnyCommand, *, believe_hooks: bool = False) -> Plan | Rejected:
         """What would be done for a command. Nothing is written.
 
-        Hooks are called, as Kafka calls them before it writes: some change systems outside.
+        Hooks are called, as Kafka calls them before it writes, unless they are believed: some
+        change systems outside.
         """
         self._check_open()
-        return await self._deciding.decided(await self._knowing(command), command)
+        state = await self._knowing(command)
+        return await self._deciding.decided(state, command, believe_hooks=believe_hooks)
 
     async def execute(self, asked: Asked) -> Ended:
         """Run a command to its end, once: the same id again gets the same answer.

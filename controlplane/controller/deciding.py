@@ -17,6 +17,7 @@ from controlplane.core.plan import (
     Plan,
     Reason,
     Rejected,
+    assumption,
 )
 from controlplane.core.state import ClusterState
 
@@ -34,19 +35,31 @@ class Deciding:
         """Ask no hook any more. One that is being asked is not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def decided(self, state: ClusterState, command: AnyCommand) -> Plan | Rejected:
+    async def decided(
+        self, state: ClusterState, command: AnyCommand, *, believe_hooks: bool = False
+    ) -> Plan | Rejected:
         """What has to be done for a command, every question answered.
 
-        Cancelling this has no consequence but what a hook may have done.
+        `believe_hooks`: one that runs somebody's code is not called; the plan says so. Cancelling
+        this has no consequence but what a hook may have done.
         """
         context = self.context
+        believed: list[AskHook] = []
         while True:
             decision = decide(state, command, context)
             match decision:
+                case Plan() if believed:
+                    assumed = dict.fromkeys((*decision.assumed, *map(assumption, believed)))
+                    return msgspec.structs.replace(decision, assumed=tuple(assumed))
                 case Plan() | Rejected():
                     return decision
                 case AskHook():
-                    hooks = (*context.hooks, await self._hook(decision))
+                    if believe_hooks and context.plugins.may_block(decision.connector_class):
+                        believed.append(decision)
+                        outcome: HookOutcome = Done(definite=False)
+                    else:
+                        outcome = await self._hook(decision)
+                    hooks = (*context.hooks, outcome)
                     context = msgspec.structs.replace(context, hooks=hooks)
                 case AskGroup():
                     try:
@@ -56,7 +69,7 @@ class Deciding:
                     context = msgspec.structs.replace(context, group=group)
 
     async def _hook(self, question: AskHook) -> HookOutcome:
-        plugins, named = self.context.plugins, question.config.get("connector.class")
+        plugins, named = self.context.plugins, question.connector_class
         hook = plugins.hook(named)
         if hook is None:
             return Done(definite=False)

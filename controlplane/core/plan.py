@@ -183,6 +183,16 @@ class AskHook(msgspec.Struct, frozen=True):
     config: Mapping[str, Any]
     offsets: Offsets
 
+    @property
+    def connector_class(self) -> Any:
+        """Whose hook it is, as the config names it."""
+        return self.config.get("connector.class")
+
+
+def assumption(question: AskHook) -> str:
+    """What a plan assumes of a hook that is believed instead of asked."""
+    return f"alterOffsets of {question.connector_class} takes these offsets; it was not asked"
+
 
 class AskGroup(msgspec.Struct, frozen=True):
     """Which offsets has a sink's consumer group committed? Decide again with them."""

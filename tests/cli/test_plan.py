@@ -160,6 +160,32 @@ def test_connectors_of_installed_packages_are_known(
     assert call("plan", LOG, "-o", "json", *asked).json["answer"]["body"]["type"] == "source"
 
 
+def test_hooks_in_python_are_asked_or_believed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What a hook does elsewhere is done, unless it is believed."""
+    done = tmp_path / "done"
+    (tmp_path / "acting.py").write_text(
+        "from pathlib import Path\n"
+        "class A:\n"
+        "    kind, version, config = 'source', '1', ()\n"
+        "    @staticmethod\n"
+        "    def alter_offsets(config, offsets):\n"
+        f"        Path({str(done)!r}).touch()\n"
+        "        return True\n"
+    )
+    declare(monkeypatch, tmp_path, a="acting:A")
+    stopped = ("target-state-a", '{"state":"PAUSED","state.v2":"STOPPED"}')
+    made = ("connector-a", '{"properties":{"connector.class":"acting.A","name":"a"}}')
+    log = embedded(tmp_path / "log.db", config(made, stopped))
+    asked = ("plan", log, "DELETE", "/connectors/a/offsets")
+    said = call(*asked, "--believe-hooks")
+    assert "assumed: alterOffsets of acting.A takes these offsets; it was not asked" in said.out
+    assert not done.exists()
+    assert "assumed: alterOffsets of acting.A returns true" in call(*asked).out
+    assert done.exists()
+
+
 def test_a_package_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It is named in one sentence."""
     declare(monkeypatch, tmp_path, b="declared:B")

@@ -52,6 +52,7 @@ class Asked(NamedTuple):
     undo: str | None = None
     to: str = ""
     offsets: bool = False
+    believe_hooks: bool = False
 
 
 @click.command
@@ -70,6 +71,11 @@ class Asked(NamedTuple):
     metavar="OFFSETS",
     help="What a sink's consumer group has committed: topic:partition=offset,…",
 )
+@click.option(
+    "--believe-hooks",
+    is_flag=True,
+    help="Ask no connector about offsets, not even those in Python.",
+)
 @click.option("--signed", is_flag=True, help="Take an internal request as signed by a worker.")
 @plugins_option
 @output_option
@@ -86,6 +92,7 @@ def plan(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     offsets: bool,
     exactly_once: bool,
     group: str | None,
+    believe_hooks: bool,
     signed: bool,
     plugins: Path | None,
     output: str,
@@ -95,14 +102,14 @@ def plan(  # noqa: PLR0913, PLR0917 - click gives one argument per option
 
     METHOD and PATH are those of Connect's REST API; BODY is the JSON itself, @FILE, or - for
     standard input. Nothing is written and no worker is asked; of connectors, only those in Python
-    are asked about offsets.
+    are asked about offsets, which may change what they keep elsewhere: --believe-hooks asks none.
 
     Exit code 1: refused.
     """
     if offsets and undo is None:
         raise click.UsageError("--offsets is for --undo")
     asked = _asked(method, path, body, undo, to)
-    asked = asked._replace(signed=signed, offsets=offsets)
+    asked = asked._replace(signed=signed, offsets=offsets, believe_hooks=believe_hooks)
     support = exactly_once or reading.settings.exactly_once
     worker = reading.configuration.make(WorkerSettings, deciding)
     context = Context(
@@ -128,7 +135,8 @@ async def _answer(
         state = await source.state(question.context.profile)
         try:
             command = await _command(source, state, question)
-            found = foresee(state, command, question.context, question.group)
+            believe = question.asked.believe_hooks
+            found = foresee(state, command, question.context, question.group, believe_hooks=believe)
             if isinstance(found.decision, Rejected):
                 raise refused(found.decision)
         except RestError as error:

@@ -25,6 +25,7 @@ from controlplane.core.plan import (
     HookOutcome,
     Plan,
     Rejected,
+    assumption,
 )
 from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
 from controlplane.core.state import ClusterState
@@ -49,11 +50,17 @@ class Foreseen(NamedTuple):
 
 
 def foresee(
-    state: ClusterState, command: AnyCommand, context: Context, group: GroupOffsets | None = None
+    state: ClusterState,
+    command: AnyCommand,
+    context: Context,
+    group: GroupOffsets | None = None,
+    *,
+    believe_hooks: bool = False,
 ) -> Foreseen:
     """Decide a command. What the decision asks is answered by the known plugins and `group`.
 
-    Nothing is asked of the world but hooks that are written in Python: no broker is reached.
+    Nothing is asked of the world but hooks that are written in Python, unless those are believed:
+    no broker is reached.
     """
     assumed: list[str] = []
     while True:
@@ -69,17 +76,21 @@ def foresee(
             assumed.append(_of_group(decision.group, group))
             context = msgspec.structs.replace(context, group=group or ())
             continue
-        outcome = hooked(decision, context.plugins)
-        assumed.append(_of_hook(decision, outcome))
+        if believe_hooks and context.plugins.may_block(decision.connector_class):
+            outcome: HookOutcome = Done(definite=False)
+            assumed.append(assumption(decision))
+        else:
+            outcome = _hooked(decision, context.plugins)
+            assumed.append(_of_hook(decision, outcome))
         context = msgspec.structs.replace(context, hooks=(*context.hooks, outcome))
 
 
-def hooked(question: AskHook, plugins: Plugins) -> HookOutcome:
+def _hooked(question: AskHook, plugins: Plugins) -> HookOutcome:
     """What a connector's hook answers: by its catalogue, or itself if it is in Python.
 
     One that nobody knows, or has written, returns and promises nothing.
     """
-    hook = plugins.hook(question.config.get("connector.class"))
+    hook = plugins.hook(question.connector_class)
     return Done(definite=False) if hook is None else hook(question.config, question.offsets)
 
 
@@ -98,8 +109,7 @@ def _of_group(group: str, told: GroupOffsets | None) -> str:
 
 
 def _of_hook(question: AskHook, outcome: HookOutcome) -> str:
-    name = question.config.get("connector.class")
     if not isinstance(outcome, Done):
-        return f"alterOffsets of {name} throws"
+        return f"alterOffsets of {question.connector_class} throws"
     returned = "true" if outcome.definite else "false"
-    return f"alterOffsets of {name} returns {returned}"
+    return f"alterOffsets of {question.connector_class} returns {returned}"

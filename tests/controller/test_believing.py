@@ -1,0 +1,80 @@
+"""Plans in which hooks are believed: a dry run that cannot change another system."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import pytest
+
+from controlplane.core.commands import (
+    AlterOffsets,
+    AnyCommand,
+    CreateConnector,
+    OffsetChange,
+    ResetOffsets,
+)
+from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.plan import Offsets, Plan, Rejected
+from controlplane.core.plugins import Plugins
+from controlplane.core.records import Target
+from controlplane.logs.memory import MemoryLog
+from controlplane.plugins import catalogued, described
+from tests.controller.scene import plane_on
+
+FIRST = (OffsetChange({"table": "t"}, {"row": 1}),)
+CONFIG = {"connector.class": f"{__name__}.Outside", "name": "orders"}
+
+
+class Outside:
+    """A connector that keeps its offsets in another system, and wants none of ours."""
+
+    kind: ClassVar[Literal["source", "sink"]] = "source"
+    version: ClassVar[str] = "1"
+    config: ClassVar[Sequence[ConfigKey]] = ()
+    asked = 0
+
+    @staticmethod
+    def alter_offsets(config: Mapping[str, Any], offsets: Offsets) -> bool:
+        """Refuses all, and not without having done something."""
+        del config, offsets
+        Outside.asked += 1
+        raise ValueError("no such table")
+
+
+def plugins() -> Plugins:
+    """A worker that has this class."""
+    return catalogued(more=[described(Outside)])
+
+
+COMMANDS: list[AnyCommand] = [
+    AlterOffsets("orders", FIRST),
+    ResetOffsets("orders"),
+    CreateConnector("new", {**CONFIG, "name": "new"}, initial_offsets=FIRST),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: type(command).__name__)
+async def test_a_hook_is_believed(command: AnyCommand) -> None:
+    """It is not called, the plan is what it would be if the hook agreed, and says so once."""
+    Outside.asked = 0
+    async with plane_on(MemoryLog(), plugins=plugins()) as plane:
+        await plane.execute(CreateConnector("orders", CONFIG, Target.STOPPED))
+        plan = await plane.plan(command, believe_hooks=True)
+        assert isinstance(plan, Plan)
+        told = f"alterOffsets of {__name__}.Outside takes these offsets; it was not asked"
+        assert plan.assumed == (told,)
+        assert Outside.asked == 0
+        assert isinstance(await plane.plan(command), Rejected)
+        assert Outside.asked == 1
+
+
+async def test_what_a_catalogue_says_is_no_belief() -> None:
+    """Kafka's own hooks only compute: they are asked in any case."""
+    config = {"connector.class": "FileStreamSource", "file": "f", "topic": "t"}
+    async with plane_on(MemoryLog(), plugins=plugins()) as plane:
+        await plane.execute(CreateConnector("lines", config, Target.STOPPED))
+        found = await plane.plan(AlterOffsets("lines", FIRST), believe_hooks=True)
+        assert isinstance(found, Rejected)
+        right = (OffsetChange({"filename": "f"}, {"position": 1}),)
+        plan = await plane.plan(AlterOffsets("lines", right), believe_hooks=True)
+        assert isinstance(plan, Plan)
+        assert plan.assumed == ()
