@@ -13,7 +13,7 @@ from controlplane.core.records import Properties, Target
 from tests.laws.commands.events import OWN, Ask, Event, TakeOver, Together
 from tests.laws.commands.foreigners import PARTITIONS, Foreigners
 from tests.laws.commands.places import Outage
-from tests.laws.commands.world import SINK, SOURCE, Trouble
+from tests.laws.commands.world import SINK, SOURCE, Extent, Trouble
 
 ODD_NAMES = ("cluster-x", "tasks-fencing-a", "süß/50%{}", "0", "🚀 x+;", "connector-a")
 """Names that look like keys, paths, numbers of tasks, or like nothing that Java could write."""
@@ -130,7 +130,7 @@ class Drawing:
     def _trouble(self) -> Trouble | None:
         if self._chance.random() > _TROUBLED:
             return None
-        return Trouble(self._chance.randint(0, 1), done=self._chance.choice((True, False)))
+        return Trouble(self._chance.randint(0, 1), self._chance.choice([*Extent]))
 
     def _retried(self) -> tuple[bool, ...]:
         return tuple(self._chance.choice((True, False)) for _ in range(self._chance.randint(0, 2)))

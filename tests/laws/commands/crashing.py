@@ -1,7 +1,7 @@
 """Every crash that a life could have had: the log is cut behind each batch, and another comes.
 
 A batch is there as a whole or not at all, so what a crash leaves is the log up to one of them; and
-of what is done outside between two batches, nothing or all of it.
+of what is done outside between two batches, nothing, all of it, or the offsets that came first.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -32,9 +32,9 @@ async def crashes(life: Life, new: Callable[[], Place]) -> list[Crashed]:
 
 
 def _distinct(life: Life, at_ms: int, next_ms: int) -> list[Groups]:
-    """The groups behind a batch, and right before the next one."""
-    early, late = (life.cluster.kafka.at(time_ms) for time_ms in (at_ms, next_ms - 1))
-    return [early] if early == late else [early, late]
+    """The groups behind a batch, and each state of them until the next one."""
+    groups = life.cluster.kafka.between(at_ms, next_ms - 1)
+    return [one for number, one in enumerate(groups) if one not in groups[:number]]
 
 
 async def _crashed(

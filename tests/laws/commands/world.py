@@ -4,7 +4,8 @@ Time is a count: every look at the clock gives a later one. So each batch of a l
 its own, and what lies in several topics can be told in the order in which it was written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from controlplane.controller import OutsideFailed
@@ -38,13 +39,22 @@ class Clock:
         return self.now_ms
 
 
+class Extent(Enum):
+    """How much of an action is done when it fails. Kafka has no transactions for groups."""
+
+    NOTHING = auto()
+    PART = auto()
+    """The first offset of several."""
+    ALL = auto()
+    """And only nobody heard of it."""
+
+
 class Trouble(NamedTuple):
     """Something that is to be done outside fails."""
 
     behind: int
     """So many things are done before."""
-    done: bool
-    """Whether it fails when all was done, and only nobody heard of it."""
+    done: Extent
 
 
 class Acted(NamedTuple):
@@ -69,18 +79,13 @@ class Kafka:
     async def perform(self, action: AnyAction) -> None:
         """Set, remove or forget offsets; note the rest."""
         trouble = self._due()
-        if trouble is not None and not trouble.done:
+        if trouble is not None and trouble.done is Extent.NOTHING:
             raise OutsideFailed("Kafka was away")
         self.acted.append(Acted(self._clock(), action))
-        match action:
-            case AlterGroup():
-                here = dict(self._groups.get(action.group, {}))
-                here |= {(topic, partition): offset for topic, partition, offset in action.put}
-                left = {place: here[place] for place in here.keys() - {*action.remove}}
-                self._become({**self._groups, action.group: left})
-            case DeleteGroup():
-                rest = {name: one for name, one in self._groups.items() if name != action.group}
-                self._become(rest)
+        for groups in self._becoming(action):
+            self._states.append((self._clock(), groups))
+            if trouble is not None and trouble.done is Extent.PART:
+                break
         if trouble is not None:
             raise OutsideFailed("Kafka did not answer in time")
 
@@ -93,11 +98,17 @@ class Kafka:
         """What the tasks of a sink do."""
         self.committed_ms.append(self._clock())
         here = {**self._groups.get(group, {}), (topic, partition): offset}
-        self._become({**self._groups, group: here})
+        self._states.append((self._clock(), {**self._groups, group: here}))
 
     def at(self, time_ms: int) -> Groups:
         """The groups as they were at an instant."""
-        return next(groups for since_ms, groups in reversed(self._states) if since_ms <= time_ms)
+        return self.between(time_ms, time_ms)[0]
+
+    def between(self, first_ms: int, last_ms: int) -> list[Groups]:
+        """The groups in each state in which they were from one instant to another."""
+        already = [since_ms <= first_ms for since_ms, _ in self._states].count(True)
+        until = [since_ms <= last_ms for since_ms, _ in self._states].count(True)
+        return [groups for _, groups in self._states[already - 1 : until]]
 
     def _due(self) -> Trouble | None:
         """The trouble, if it has come to that."""
@@ -112,8 +123,20 @@ class Kafka:
     def _groups(self) -> Groups:
         return self._states[-1][1]
 
-    def _become(self, groups: Groups) -> None:
-        self._states.append((self._clock(), groups))
+    def _becoming(self, action: AnyAction) -> Iterator[Groups]:
+        """The states that an action leads to: one offset of a group changes after the other."""
+        groups = self._groups
+        match action:
+            case AlterGroup():
+                here = dict(groups.get(action.group, {}))
+                for topic, partition, offset in action.put:
+                    here[topic, partition] = offset
+                    yield {**groups, action.group: dict(here)}
+                for place in action.remove:
+                    here.pop(place, None)
+                    yield {**groups, action.group: dict(here)}
+            case DeleteGroup():
+                yield {name: one for name, one in groups.items() if name != action.group}
 
 
 class Hooks:
