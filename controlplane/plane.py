@@ -160,14 +160,16 @@ class ControlPlane:
         reader = self.state.profile if profile is None else Profile.of(profile)
         return (await self._follower.state_at(moment, reader)).state
 
-    async def plan(self, command: AnyCommand, *, believe_hooks: bool = False) -> Plan | Rejected:
+    async def plan(
+        self, command: AnyCommand, *, profile: Profile | None = None, believe_hooks: bool = False
+    ) -> Plan | Rejected:
         """A dry run: which records would be written, in which order, or why it is refused.
 
         Nothing is written. A connector's hook is asked, as Kafka asks it before it writes; it may
         change another system. With `believe_hooks` no hook in Python is called: each is taken to
         agree, and `Plan.assumed` says so.
         """
-        return await self._controller.plan(_plain(command), believe_hooks=believe_hooks)
+        return await self._controller.plan(_plain(command), profile, believe_hooks=believe_hooks)
 
     async def execute(
         self, command: AnyCommand, *, principal: str = "embedded", key: str | None = None
@@ -184,6 +186,20 @@ class ControlPlane:
             Refusal: it is refused, and nothing was written.
             TimedOut, TooMany, LogError: it cannot be said how, or whether, it ends.
         """
+        ended = await self.carry_out(command, principal=principal, key=key)
+        if isinstance(ended, Rejected):
+            raise Refusal(ended)
+        return ended
+
+    async def carry_out(
+        self,
+        command: AnyCommand,
+        *,
+        principal: str = "embedded",
+        key: str | None = None,
+        profile: Profile | None = None,
+    ) -> Outcome | Rejected:
+        """The same, with the refusal as a value, and as a worker of any release does it."""
         _check_names(principal, key)
         asked = Asked(
             command=_plain(command),
@@ -191,10 +207,7 @@ class ControlPlane:
             at_ms=self._around.now_ms(),
             principal=principal,
         )
-        ended = await self._controller.execute(asked)
-        if isinstance(ended, Rejected):
-            raise Refusal(ended)
-        return ended
+        return await self._controller.execute(asked, profile)
 
     async def history(self, connector: str) -> History:
         """All that the log tells of a connector: its records, and what each of them did."""

@@ -27,6 +27,7 @@ from controlplane.core.commands import (
 )
 from controlplane.core.context import Context
 from controlplane.core.plan import Outcome, Plan, Rejected
+from controlplane.core.profiles import Profile
 from controlplane.core.recover import Failed, recover
 from controlplane.core.redact import redacted_refusal
 from controlplane.core.state import ClusterState, CommandTrace
@@ -127,20 +128,23 @@ class Controller:
         assert state is not None  # asked for at the start
         return state
 
-    async def plan(self, command: AnyCommand, *, believe_hooks: bool = False) -> Plan | Rejected:
-        """What would be done for a command. Nothing is written.
+    async def plan(
+        self, command: AnyCommand, profile: Profile | None = None, *, believe_hooks: bool = False
+    ) -> Plan | Rejected:
+        """What would be done for a command, as `execute` would do it. Nothing is written.
 
         Hooks are called, as Kafka calls them before it writes, unless they are believed: some
         change systems outside.
         """
         self._check_open()
-        state = await self._knowing(command)
+        state = await self._knowing(command, profile)
         return await self._deciding.decided(state, command, believe_hooks=believe_hooks)
 
-    async def execute(self, asked: Asked) -> Ended:
+    async def execute(self, asked: Asked, profile: Profile | None = None) -> Ended:
         """Run a command to its end, once: the same id again gets the same answer.
 
-        Cancelled while it waits for its turn, it has not begun; later, it is run to its end.
+        It is done as a worker of the profile's release does it; None: of the release as which this
+        controller was started. Cancelled while it waits for its turn, it has not begun; later, it is run to its end.
 
         Raises:
             TooMany: too many commands wait.
@@ -154,7 +158,7 @@ class Controller:
             known = self._known(asked)
             if known is not None:
                 return known
-            job = self._begin(asked)
+            job = self._begin(asked, profile)
         elif job.asked.command != asked.command:
             return traces.other_command(job.asked)
         job.askers += 1
@@ -198,8 +202,8 @@ class Controller:
             return traces.other_command(asked)
         return traces.ended(trace)
 
-    def _begin(self, asked: Asked) -> "_Job":
-        job = _Job(asked)
+    def _begin(self, asked: Asked, profile: Profile | None) -> "_Job":
+        job = _Job(asked, profile)
         job.task = asyncio.create_task(self._run(job), name=f"command {asked.command_id}")
         self._running[asked.command_id] = job
         job.task.add_done_callback(lambda _: self._running.pop(asked.command_id))
@@ -224,7 +228,7 @@ class Controller:
         asked = job.asked
         if isinstance(asked.command, CHANGES_WHAT_IS_THERE):
             await self._read_to_end()  # foreign hands write, too
-        state = await self._knowing(asked.command)
+        state = await self._knowing(asked.command, job.profile)
         decision = await self._deciding.decided(state, asked.command)
         job.begun = True  # up to here nothing has been written
         if isinstance(decision, Rejected):
@@ -239,10 +243,10 @@ class Controller:
             self._doubt(asked, Failed(told, step))
             raise NotWritten(told) from failure
 
-    async def _knowing(self, command: AnyCommand) -> ClusterState:
-        """The state, with all in it that the command may concern."""
+    async def _knowing(self, command: AnyCommand, profile: Profile | None = None) -> ClusterState:
+        """The state as a release knows it, with all in it that the command may concern."""
         await self._reader.follow(topics_concerned(self.state, command))
-        return self.state
+        return self.state if profile is None else await self._reader.state(profile)
 
     def _tell(self, asked: Asked, ended: Ended, took_ms: int) -> None:
         """The one line that a command leaves in the log of the service."""
@@ -334,8 +338,10 @@ class _Job:
 
     task: "asyncio.Task[Ended]"
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: Asked, profile: Profile | None) -> None:
         self.asked = asked
+        self.profile = profile
+        """The release as which it is done, where that is another one than the controller's."""
         self.askers = 0
         self.begun = False
         """Whether anything may have been written."""

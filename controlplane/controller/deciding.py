@@ -19,6 +19,7 @@ from controlplane.core.plan import (
     Rejected,
     assumption,
 )
+from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
 
 
@@ -38,12 +39,12 @@ class Deciding:
     async def decided(
         self, state: ClusterState, command: AnyCommand, *, believe_hooks: bool = False
     ) -> Plan | Rejected:
-        """What has to be done for a command, every question answered.
+        """What has to be done for a command, every question answered, as the state's release does.
 
         `believe_hooks`: one that runs somebody's code is not called; the plan says so. Cancelling
         this has no consequence but what a hook may have done.
         """
-        context = self.context
+        context = self._as(state.profile)
         believed: list[AskHook] = []
         while True:
             decision = decide(state, command, context)
@@ -67,6 +68,13 @@ class Deciding:
                     except Exception as failure:  # noqa: BLE001 - it may fail in any way
                         return Rejected(Reason.FAILED, str(failure) or type(failure).__name__)
                     context = msgspec.structs.replace(context, group=group)
+
+    def _as(self, profile: Profile) -> Context:
+        """The context of the same worker in another release."""
+        context = self.context
+        if profile.release == context.profile.release:
+            return context
+        return msgspec.structs.replace(context, profile=profile)
 
     async def _hook(self, question: AskHook) -> HookOutcome:
         plugins, named = self.context.plugins, question.connector_class
