@@ -68,6 +68,11 @@ def lives(reading: Reading) -> str:
     return f"{wanted.value if wanted else 'runs'}, {count} tasks" if there else "gone"
 
 
+def configured(reading: Reading) -> str:
+    """Beside that, which file its config names."""
+    return f"{reading.state.config.connectors['a'].get('file')}, {lives(reading)}"
+
+
 def heard(reading: Reading) -> str:
     """What the worker is told to do by the last record, or what becomes of it."""
     last = reading.outcomes[-1]
@@ -180,6 +185,38 @@ ROWS = [
         ("3.3", "3.9", "4.3", KIP),
         heard,
         {"0.9": "ignored", "3.3.0": "accepted"},
+    ),
+    Row(
+        "put config",
+        ALIVE,
+        c.PutConfig("a", {**PROPERTIES, "file": "g"}),
+        ("0.9", *SINCE_STATES),
+        configured,
+        {"0.9": "g, runs, 2 tasks", "0.10.0": "g, STARTED, 2 tasks"},
+    ),
+    Row(
+        "patch the config of what is paused",
+        PAUSED,
+        c.PatchConfig("a", {"file": "g"}),
+        ("3.8", "3.9", "4.3", KIP),
+        configured,
+        {"0.9": "g, runs, 2 tasks", "0.10.0": "g, PAUSED, 2 tasks"},
+    ),
+    Row(
+        "undo of a stop",
+        AT_REST,
+        c.RestoreConnector("a", {**PROPERTIES, "file": "g"}, Target.STARTED),
+        ("3.5", "3.6", "3.9", "4.3"),
+        configured,
+        {"0.9": "g, runs, 0 tasks", "0.10.0": "g, STARTED, 0 tasks"},
+    ),
+    Row(
+        "undo of a stop: we commit the tasks anew, none of them",
+        AT_REST,
+        c.RestoreConnector("a", {**PROPERTIES, "file": "g"}, Target.STARTED),
+        (KIP,),
+        configured,
+        {"0.9": "g, poison", "0.10.0": "g, STARTED, 0 tasks"},
     ),
     # --- events -------------------------------------------------------------------------------
     Row(
