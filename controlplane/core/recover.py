@@ -5,11 +5,12 @@ step on. Five things are different. What has happened already (its commit point 
 only finished, with the steps behind that point. What would be refused now, because somebody else
 has changed the connector since, is given up. An undo is decided anew: it says how a connector is to
 be, so what is left to do follows from how it is; and its offsets must not be written where somebody
-has started it since. A restart is never repeated: it is an event, and
-whoever asked for it has seen for himself whether it took place. And a creation with first offsets
-is taken back (KIP-995) where it would be refused now though no such connector is there – its class
-is gone –, or where no leader died, but the log was away for so long that its asker was told of a
-failure.
+has started it since. A restart is never repeated: it is an event, and whoever asked for it has seen
+for himself whether it took place. And a creation with first offsets is taken back (KIP-995) where
+it would be refused now though no such connector is there – its class is gone –, or where no leader
+died, but the log was away for so long that its asker was told of a failure.
+
+That the release of whoever leads now has no such command is no reason to leave one half-done.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
 from controlplane.core.decide import decide
 from controlplane.core.plan import AskGroup, Done, Outcome, Plan, Question, Reason, Rejected, Step
+from controlplane.core.profiles import KIP, Profile
 from controlplane.core.records import CommandAccepted
 from controlplane.core.state import ClusterState
 
@@ -126,7 +128,16 @@ _HAPPENED: Mapping[type, Happened] = {
 
 
 def _decided(state: ClusterState, command: AnyCommand, context: Context) -> Plan | Rejected:
-    """What would be decided now. The hook has been asked before and is not asked again."""
+    """What would be decided now, by us where the release of the context does not offer it."""
+    now = _answered(state, command, context)
+    if isinstance(now, Rejected) and now.reason is Reason.NOT_OFFERED:
+        ours = msgspec.structs.replace(context, profile=Profile.of(KIP))
+        return _answered(state, command, ours)
+    return now
+
+
+def _answered(state: ClusterState, command: AnyCommand, context: Context) -> Plan | Rejected:
+    """What would be decided. The hook has been asked before and is not asked again."""
     decision: Plan | Question | Rejected = decide(state, command, context)
     while not isinstance(decision, Plan | Rejected):
         if isinstance(decision, AskGroup):
