@@ -20,16 +20,18 @@ from controlplane.cli.options import (
     read_plugins,
     read_profile,
 )
-from controlplane.cli.printing import count, note, safe, say
+from controlplane.cli.printing import note, say
 from controlplane.collector import settle
 from controlplane.core import views
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile
+from controlplane.core.safe_text import count, safe
 from controlplane.follower import Follower, Limits
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.names import is_cluster
 from controlplane.logs.opening import Opened, open_log
 from controlplane.observe import Logger, logger
+from controlplane.rest import calls as rest
 from controlplane.rest.app import App
 from controlplane.rest.server import PortTaken, listen, serving, url_of
 from controlplane.settings import Configuration, WorkerSettings
@@ -121,14 +123,14 @@ async def _serve(service: Service, bound: socket.socket) -> None:
     _end_on_signals()
     tell = logger(quiet=service.quiet)
     async with _following(service, tell) as (found, follower):
-        app = App(
+        known = rest.Service(
             follower,
-            dialect=service.dialect,
-            plugins=service.plugins,
+            service.dialect,
+            service.plugins,
             cluster_id=found.cluster_id,
             tracks_topics=service.reading.settings.topic_tracking_enable,
-            logger=tell,
         )
+        app = App(known, tell)
         async with serving(app, bound) as server:
             await _announce(service, found.log, follower, url_of(bound))
             settle()

@@ -144,7 +144,8 @@ class Controller:
         """Run a command to its end, once: the same id again gets the same answer.
 
         It is done as a worker of the profile's release does it; None: of the release as which this
-        controller was started. Cancelled while it waits for its turn, it has not begun; later, it is run to its end.
+        controller was started. Cancelled while it waits for its turn, it has not begun; later, it
+        is run to its end.
 
         Raises:
             TooMany: too many commands wait.

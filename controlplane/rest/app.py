@@ -1,83 +1,62 @@
-"""The ASGI application: Connect's read endpoints over a log that is followed.
+"""The ASGI application: Connect's REST API over a log that is followed, and commands if it may.
 
-A plain function of scope, receive and send over one pure function, `reads.answer`. A framework's
-router would stand in the way of exact answers: Connect routes on the raw path (a connector's name
-may hold a slash), writes errors without `Content-Type` before a route has matched, and its JSON is
-Jackson's. Starlette lends what does not: headers and responses. It can be mounted beneath any path
-of another ASGI application.
+A plain function of scope, receive and send over one table (`routes`). A framework's router would
+stand in the way of exact answers: Connect routes on the raw path (a connector's name may hold a
+slash), writes errors without `Content-Type` before a route has matched, and its JSON is Jackson's.
+Starlette lends what does not: headers and responses. It can be mounted beneath any path of another
+ASGI application.
 
-Each endpoint takes two questions of ours, which Connect's clients cannot be asking: `as_of=` (a
-moment: `config@57`, a time, a vector of end offsets) and `profile=` (a release). Where a release is
-too new to be known, it is answered as the newest that is, and where a vector leaves something open,
-it is taken as it is meant; the header `NOTICE` says so. It also says when the log is not followed
-just now, so that an answer may be old.
+Beneath `/compat/{release}` the same is answered as that release of Kafka does. Each reading
+endpoint takes two questions of ours, which Connect's clients cannot be asking: `as_of=` (a moment:
+`config@57`, a time, a vector of end offsets) and `profile=` (a release). Where a release is too new
+to be known, it is answered as the newest that is, and where a vector leaves something open, it is
+taken as it is meant; the header `NOTICE` says so. It also says when the log is not followed just
+now, so that an answer may be old.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from time import perf_counter
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from controlplane.asof import Then
 from controlplane.core import javajson
 from controlplane.core.moments import UnknownMoment
-from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile, UnknownRelease, resolve
-from controlplane.follower import Follower
 from controlplane.logs.log import LogError
 from controlplane.observe import Logger, silent
+from controlplane.rest import routes
+from controlplane.rest.calls import Call, Service
 from controlplane.rest.errors import (
     HTML,
+    NOTICE,
     UNAVAILABLE,
     Answer,
     BadQuestion,
     BadTarget,
     Failed,
+    MissingMediaType,
     NotReady,
     RestError,
     allowed,
 )
-from controlplane.rest.reads import Reading, answer
-from controlplane.rest.requests import METHODS, Request, check, read_request
+from controlplane.rest.paths import names_in, parse_target
+from controlplane.rest.requests import Request, check_media, read_request
+
+__all__ = ["NOTICE", "App"]
 
 RETRY_AFTER_S = 1
 """When to ask again while the log cannot be read: it is tried again as often (`Follower`)."""
-
-NOTICE = "x-controlplane-notice"
-"""A header of ours: how the question was understood and whether the log is followed, in a sentence
-or a few, split by `; `."""
-
-NOTICES_SHOWN = 5
-"""Notices that are told; the rest is counted: a header has room for some lines."""
 
 PAGED = ("GET", "HEAD", "POST")
 """Methods for which Jetty 12 writes a page about a path that it refuses."""
 
 
 class App:
-    """Answers read requests from what a `Follower` knows.
+    """Answers requests about one cluster."""
 
-    `dialect` is the release as which to answer where the request names none; `plugins` tells the
-    types of connectors; `cluster_id` is what `GET /` gives; `tracks_topics` is the worker's
-    `topic.tracking.enable`.
-    """
-
-    def __init__(  # noqa: PLR0913 - settings, by name only
-        self,
-        follower: Follower,
-        *,
-        dialect: Profile,
-        plugins: Plugins | None = None,
-        cluster_id: str | None = None,
-        tracks_topics: bool = True,
-        logger: Logger | None = None,
-    ) -> None:
-        self._follower = follower
-        self._dialect = dialect
-        self._plugins = plugins or Plugins()
-        self._cluster_id = cluster_id
-        self._tracks_topics = tracks_topics
+    def __init__(self, service: Service, logger: Logger | None = None) -> None:
+        self._service = service
         self._logger = logger or silent()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,26 +65,26 @@ class App:
             raise NotImplementedError(f"no {scope['type']} here: only HTTP requests are answered")
         began = perf_counter()
         request = read_request(scope)
-        given = await self.answer(request)
+        given = await self.answer(request, receive)
         response = _response(given, request.method)
         self._logger.info(
             "request",
             method=request.method,
             target=request.target,
             status=given.status,
-            bytes=len(response.body),
+            bytes=len(response.body) if given.stream is None else None,
             duration_ms=round((perf_counter() - began) * 1_000, 1),
         )
         await response(scope, receive, send)
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: Request, receive: Receive | None = None) -> Answer:
         """The answer to a request. Never raises: a defect of ours is answered as Connect does."""
-        given = await self._answer_or_error(request)
-        return _noticed(given, (*_on_release(request.profile), *self._on_log()))
+        given = await self._answer_or_error(request, receive)
+        return given.noticed((*_on_release(request.profile), *self._on_log()))
 
-    async def _answer_or_error(self, request: Request) -> Answer:
+    async def _answer_or_error(self, request: Request, receive: Receive | None) -> Answer:
         try:
-            return await self._answer(request)
+            return await self._answer(request, receive)
         except BadTarget as error:
             return error.answer() if request.method in PAGED else error.bare()
         except RestError as error:
@@ -118,24 +97,30 @@ class App:
             self._logger.exception("defect", target=request.target)
             return Failed(f"{type(error).__name__}: {error}").answer()
 
-    async def _answer(self, request: Request) -> Answer:
-        profile = Profile.of(request.profile) if request.profile is not None else self._dialect
-        check(request, profile)
+    async def _answer(self, request: Request, receive: Receive | None) -> Answer:
+        """Path, method, `Content-Type`, `Accept`: in this order a worker looks at a request."""
+        profile = self._service.dialect
+        if request.profile is not None:
+            profile = Profile.of(request.profile)
+        path, query = parse_target(request.target, profile)
+        found = routes.at(path, request.target, profile)
+        if self._service.commands is None:
+            found = routes.unchanging(found)
         if request.method == "OPTIONS":
-            return allowed(METHODS)
-        state, notices = await self._then(request, profile)
-        reading = Reading(state, self._plugins, self._cluster_id, tracks_topics=self._tracks_topics)
-        given = answer(reading, request.target)
-        return _noticed(given, notices)
-
-    async def _then(self, request: Request, profile: Profile) -> Then:
-        if request.as_of is None:
-            return Then(await self._follower.state(profile))
-        return await self._follower.state_at(request.as_of, profile)
+            return allowed(routes.methods_of(found))
+        endpoint = routes.of_method(found, request.method)
+        check_media(request, consumes_json=endpoint.consumes_json)
+        body = None
+        if endpoint.reads_body and receive is not None:
+            body = await _body_of(receive)
+            if body and endpoint.consumes_json and "content-type" not in request.headers:
+                raise MissingMediaType
+        names = tuple(names_in(endpoint.template, path))
+        return await endpoint.answer(Call(self._service, request, profile, names, query, body))
 
     def _on_log(self) -> tuple[str, ...]:
         """What is to be said about the log: that it is not followed just now."""
-        failure = self._follower.failure
+        failure = self._service.follower.failure
         if failure is None:
             return ()
         return (f"the log is not followed just now, this is what was known before: {failure}",)
@@ -150,21 +135,21 @@ def _on_release(release: str | None) -> tuple[str, ...]:
     return () if warning is None else (warning,)
 
 
-def _noticed(given: Answer, notices: Sequence[str]) -> Answer:
-    """An answer that tells what is to be noticed about it."""
-    if not notices:
-        return given
-    more = len(notices) - NOTICES_SHOWN
-    told = [*notices[:NOTICES_SHOWN], *([f"and {more} more such notices"] if more > 0 else [])]
-    known = [given.headers[NOTICE]] if NOTICE in given.headers else []
-    # Somebody may have put line breaks around the release, or a strange letter into the name of a
-    # host: a header has none.
-    line = " ".join("; ".join(told).split()).encode("unicode_escape").decode()
-    return given._replace(headers={**given.headers, NOTICE: "; ".join([*known, line])})
+async def _body_of(receive: Receive) -> bytes | None:
+    """All of a body; None where there is none."""
+    parts: list[bytes] = []
+    more = True
+    while more:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(parts) or None
 
 
 def _response(given: Answer, method: str) -> Response:
     """An answer as it goes over the wire; without its body where only the head was asked for."""
+    if given.stream is not None:
+        return StreamingResponse(given.stream, given.status, _headers(given))
     response = Response(_body(given), given.status, _headers(given), media_type=None)
     if method == "HEAD":
         response.body = b""  # after the length has been said

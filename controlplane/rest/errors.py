@@ -3,7 +3,7 @@
 Sorted by whose fault it is: `NotFound` and `BadTarget` are the asker's, `Failed` is the worker's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -28,6 +28,14 @@ HTML = "text/html;charset=iso-8859-1"
 TEXT = "text/plain"
 
 
+NOTICE = "x-controlplane-notice"
+"""A header of ours: how the question was understood and whether the log is followed, in a sentence
+or a few, split by `; `."""
+
+NOTICES_SHOWN = 5
+"""Notices that are told; the rest is counted: a header has room for some lines."""
+
+
 class Answer(NamedTuple):
     """What goes back to the asker. `body` is a JSON value, or text where the type is HTML or text.
 
@@ -38,6 +46,20 @@ class Answer(NamedTuple):
     body: Any
     content_type: str | None = JSON
     headers: Mapping[str, str] = MappingProxyType({})
+    stream: AsyncIterator[bytes] | None = None
+    """The body, where it comes bit by bit and may never end."""
+
+    def noticed(self, notices: Sequence[str]) -> "Answer":
+        """The same answer, telling what is to be noticed about it."""
+        if not notices:
+            return self
+        more = len(notices) - NOTICES_SHOWN
+        told = [*notices[:NOTICES_SHOWN], *([f"and {more} more such notices"] if more > 0 else [])]
+        known = [self.headers[NOTICE]] if NOTICE in self.headers else []
+        # Somebody may have put line breaks around the release, or a strange letter into the name of
+        # a host: a header has none.
+        line = " ".join("; ".join(told).split()).encode("unicode_escape").decode()
+        return self._replace(headers={**self.headers, NOTICE: "; ".join([*known, line])})
 
 
 def allowed(methods: Sequence[str]) -> Answer:
@@ -99,10 +121,16 @@ class UnsupportedMediaType(RestError):
     """The asker sends something that is no JSON."""
 
     status = UNSUPPORTED_MEDIA_TYPE
-    content_type = None
+    content_type: str | None = None
 
     def __init__(self) -> None:
         super().__init__("HTTP 415 Unsupported Media Type")
+
+
+class MissingMediaType(UnsupportedMediaType):
+    """A body comes and nobody says what it is: by then a method has matched."""
+
+    content_type = JSON
 
 
 class BadRequest(RestError):

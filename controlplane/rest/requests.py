@@ -1,24 +1,20 @@
-"""An HTTP request as the read endpoints take it: raw path, our own two questions, media types.
+"""An HTTP request as the endpoints take it: raw path, dialect, our own two questions, media types.
 
-What Connect's servers check before a resource is asked lies here, in their order: path, method,
-`Content-Type`, `Accept`.
+`/compat/{release}` in front of a path asks as which release to answer it.
 """
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
 
-from controlplane.core.profiles import Profile
-from controlplane.rest.errors import NoSuchMethod, NoSuchPath, NotAcceptable, UnsupportedMediaType
-from controlplane.rest.paths import parse_target
-from controlplane.rest.reads import Route, find
-from controlplane.rest.writes import methods
+from controlplane.rest.errors import NotAcceptable, UnsupportedMediaType
 
-METHODS = ("HEAD", "GET", "OPTIONS")
-"""What a read endpoint can be asked by."""
+_COMPAT = "/compat/"
+"""In front of a release and the path that is meant for it."""
 
 _ORIGIN = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 
@@ -36,6 +32,10 @@ class Request(NamedTuple):
     """The moment to answer for; None is now."""
     profile: str | None = None
     """The release to answer as; None is the one that the service was started with."""
+    base: str = ""
+    """What stands in front of every path in a `Location`: scheme, host, mount, dialect."""
+    state: Mapping[str, Any] = MappingProxyType({})
+    """What those who passed the request on have found out: its `principal` (ASGI's `state`)."""
 
 
 def read_request(scope: Mapping[str, Any]) -> Request:
@@ -48,47 +48,49 @@ def read_request(scope: Mapping[str, Any]) -> Request:
     path = _ORIGIN.sub(b"", raw, count=1) if not raw.startswith(b"/") else raw
     path = path.removeprefix(scope.get("root_path", "").encode()) or b"/"
     query = scope["query_string"].decode("latin-1")
-    target = path.decode("utf-8", "replace") + (f"?{query}" if query else "")
+    dialect, text = _dialect(path.decode("utf-8", "replace"))
+    target = text + (f"?{query}" if query else "")
     asked = {name: values[0] for name, values in parse_qs(query, keep_blank_values=True).items()}
     as_of = _ZONE.sub(r"\1+\2", asked["as_of"]) if "as_of" in asked else None
-    return Request(scope["method"], target, Headers(scope=dict(scope)), as_of, asked.get("profile"))
+    headers = Headers(scope=dict(scope))
+    host = headers.get("host", "localhost")
+    mount = scope.get("root_path", "")
+    return Request(
+        scope["method"],
+        target,
+        headers,
+        as_of,
+        asked.get("profile", dialect),
+        f"{scope.get('scheme', 'http')}://{host}{mount}{_COMPAT if dialect else ''}{dialect or ''}",
+        scope.get("state") or {},
+    )
 
 
-def check(request: Request, profile: Profile) -> None:
-    """Refuse what this release's server refuses before anything is looked up.
+def _dialect(path: str) -> tuple[str | None, str]:
+    """The release that a path names in front, and the rest of it."""
+    if not path.startswith(_COMPAT):
+        return None, path
+    release, slash, rest = path.removeprefix(_COMPAT).partition("/")
+    return release, slash + rest or "/"
+
+
+def check_media(request: Request, *, consumes_json: bool) -> None:
+    """Refuse what Connect's servers refuse by its headers, before anything is looked up.
 
     Raises:
-        BadTarget: it has no such paths.
-        NoSuchPath: it has no such endpoint.
-        NoSuchMethod: the endpoint cannot be asked so.
         UnsupportedMediaType: it comes with something that is no JSON.
         NotAcceptable: it wants an answer that is no JSON.
     """
-    route = _route(parse_target(request.target, profile).segments, profile)
-    if not _is_spelled_out(request.target, route):
-        raise NoSuchPath
-    if request.method not in METHODS:
-        raise NoSuchMethod
-    if route.template and not _sends_json(request.headers):
+    if consumes_json and not _sends_json(request.headers):
         raise UnsupportedMediaType
     if request.method != "OPTIONS" and not _takes_json(request.headers.get("accept", "")):
         raise NotAcceptable
 
 
-def _route(path: tuple[str, ...], profile: Profile) -> Route:
-    """What reads a path. One by which something can only be changed is a path all the same."""
-    try:
-        return find(path, profile)
-    except NoSuchPath:
-        if methods(path, profile):
-            raise NoSuchMethod from None
-        raise
-
-
-def _is_spelled_out(target: str, route: Route) -> bool:
+def is_spelled_out(target: str, template: tuple[str, ...]) -> bool:
     """Whether the fixed parts of a path are written as such: `/%63onnectors` is another path."""
     path = target.partition("?")[0].removeprefix("/").split("/")
-    pairs = zip(route.template, path, strict=False)
+    pairs = zip(template, path, strict=False)
     return all(part in ("{}", given.partition(";")[0]) for part, given in pairs)
 
 

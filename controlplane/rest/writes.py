@@ -27,6 +27,14 @@ class Route(NamedTuple):
     needs: str | None = None
     """The field of a profile that tells whether a release has it; None: every release has."""
 
+    def meant(self, asking: asks.Asking, *names: str) -> AnyCommand:
+        """The command that a request means.
+
+        Raises:
+            RestError: a release refuses such a request whatever its state.
+        """
+        return self.command(*names) if self.ask is None else self.ask(asking, *names)
+
     @property
     def template(self) -> tuple[str, ...]:
         """The path in segments."""
@@ -50,9 +58,7 @@ def command_of(
     path, query = parse_target(target, profile)
     route = _find(method, path, profile)
     names = names_in(route.template, path)
-    if route.ask is None:
-        return route.command(*names)
-    return route.ask(asks.Asking(profile, query, body, signed), *names)
+    return route.meant(asks.Asking(profile, query, body, signed), *names)
 
 
 def shown(done: outcomes.Done) -> Answer:

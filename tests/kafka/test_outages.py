@@ -14,6 +14,7 @@ from controlplane.follower import Follower
 from controlplane.follower import Limits as FollowerLimits
 from controlplane.logs.kafka.limits import Limits
 from controlplane.rest.app import NOTICE, App
+from controlplane.rest.calls import Service
 from tests.kafka.conftest import up
 from tests.kafka.real import Broker
 from tests.kafka.writing import create_topic_on, reading, writer
@@ -75,7 +76,7 @@ async def _outage(asked: Broker, go: Act, come_back: Act) -> None:
     async with (
         reading(asked.bootstrap, limits=SOON) as reader,
         Follower(reader, notices=told, limits=OFTEN) as follower,
-        client_of(App(follower, dialect=Profile.of(RELEASE))) as client,
+        client_of(App(Service(follower, Profile.of(RELEASE)))) as client,
     ):
         await _until(client, ["before"], noticed=False)
         await asyncio.sleep(SETTLED_S)

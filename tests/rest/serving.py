@@ -14,6 +14,7 @@ from controlplane.core.profiles import Profile
 from controlplane.follower import Follower
 from controlplane.logs.opening import open_log
 from controlplane.rest.app import App
+from controlplane.rest.calls import Service
 
 HISTORIES = Path(__file__).parent.parent / "histories"
 
@@ -38,9 +39,8 @@ async def served(
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a history that is served in this process."""
     async with following(history, **settings) as follower:
-        app = App(
-            follower, dialect=Profile.of(dialect), plugins=catalogue(), cluster_id="cluster-1"
-        )
+        service = Service(follower, Profile.of(dialect), catalogue(), cluster_id="cluster-1")
+        app = App(service)
         async with client_of(app) as client:
             yield client
 

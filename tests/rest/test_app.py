@@ -13,6 +13,7 @@ from controlplane.follower import Follower, Limits
 from controlplane.logs.log import LogUnavailable
 from controlplane.logs.memory import MemoryLog
 from controlplane.rest.app import NOTICE, App
+from controlplane.rest.calls import Service
 from tests.outages import FarAway, until
 from tests.rest.serving import client_of, following, served, vector
 
@@ -340,7 +341,7 @@ async def test_first_of_repeated_parameters(client: httpx.AsyncClient) -> None:
 async def test_mounted() -> None:
     """The application works beneath a path of another one, with raw names as ever."""
     async with following("life-3.9") as follower:
-        app = App(follower, dialect=Profile.of("3.9"))
+        app = App(Service(follower, Profile.of("3.9")))
         outer = Starlette(routes=[Mount("/compat/3.9", app)])
         transport = httpx.ASGITransport(outer)
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
@@ -353,7 +354,7 @@ async def test_mounted() -> None:
 async def test_topics_that_are_not_tracked() -> None:
     """Where the worker's settings say so, nobody is told of active topics (KIP-558)."""
     async with following("life-3.9") as follower:
-        app = App(follower, dialect=Profile.of("3.9"), tracks_topics=False)
+        app = App(Service(follower, Profile.of("3.9"), tracks_topics=False))
         async with client_of(app) as client:
             response = await client.get("/connectors/pages/topics")
     assert (response.status_code, response.json()["message"]) == (
@@ -365,7 +366,7 @@ async def test_topics_that_are_not_tracked() -> None:
 async def test_only_http() -> None:
     """A websocket is no request of Connect's."""
     async with following("life-3.9") as follower:
-        app = App(follower, dialect=Profile.of("3.9"))
+        app = App(Service(follower, Profile.of("3.9")))
         with pytest.raises(NotImplementedError, match="no websocket here"):
             await app({"type": "websocket"}, None, None)  # type: ignore[arg-type]
 
@@ -376,7 +377,7 @@ async def test_answers_that_may_be_old_say_so() -> None:
     await log.create_topic("connect-configs", 1)
     far = FarAway(log)
     async with Follower(far, limits=Limits(interruption_poll_ms=5)) as follower:
-        app = App(follower, dialect=Profile.of("3.9"))
+        app = App(Service(follower, Profile.of("3.9")))
         async with client_of(app) as client:
             assert NOTICE not in (await client.get("/connectors")).headers
             far.interruption = LogUnavailable("the leader at gr\u00f6\u00dfe\u20ac\0 is gone\r\n")
@@ -399,7 +400,7 @@ async def test_answers_that_may_be_old_say_so() -> None:
 async def test_log_that_fails() -> None:
     """What was known is still answered; what would need the log is 503 with its sentence."""
     async with following("life-3.9") as follower:
-        app = App(follower, dialect=Profile.of("3.9"))
+        app = App(Service(follower, Profile.of("3.9")))
         async with client_of(app) as client:
             known = await client.get("/connectors")
             await follower._log.close()

@@ -7,6 +7,7 @@ import pytest
 
 from controlplane.core.profiles import Profile
 from controlplane.rest.app import App
+from controlplane.rest.calls import Service
 from controlplane.rest.server import PortTaken, listen, serving, url_of
 from tests.rest.serving import following
 
@@ -20,7 +21,7 @@ async def address() -> AsyncIterator[tuple[str, int]]:
     address = listening.getsockname()
     async with (
         following("life-3.9") as follower,
-        serving(App(follower, dialect=Profile.of("3.9")), listening),
+        serving(App(Service(follower, Profile.of("3.9"))), listening),
     ):
         yield address
 
@@ -93,7 +94,7 @@ async def test_ends_with_idle_connections() -> None:
     """Ending does not wait for clients that keep their connection."""
     listening = listen("127.0.0.1", 0)
     async with following("life-3.9") as follower:
-        async with serving(App(follower, dialect=Profile.of("3.9")), listening):
+        async with serving(App(Service(follower, Profile.of("3.9"))), listening):
             reader, writer = await asyncio.open_connection(*listening.getsockname())
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert (await reader.readline()) == b"HTTP/1.1 200 OK\r\n"

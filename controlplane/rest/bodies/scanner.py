@@ -107,8 +107,11 @@ class Scanner:
     def _decoded_unit(self) -> str:
         if not self._is_lead():
             return self.unit
-        sequence = self.units[self.at : self._sequence(self.at)]
-        return self._strings.decode(sequence)
+        lead, *rest = map(ord, self.units[self.at : self._sequence(self.at)])
+        code_point = lead & (0x7F >> len(rest) + 1)
+        for unit in rest:
+            code_point = code_point << 6 | unit & 0x3F
+        return chr(code_point & 0xFFFF)  # Jackson casts it to a `char`
 
     def _is_lead(self) -> bool:
         return self._in_bytes and self.unit >= "\x80"

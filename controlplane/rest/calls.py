@@ -1,0 +1,76 @@
+"""A request that has found its endpoint, and what it is answered from."""
+
+from typing import Any, NamedTuple, Protocol
+
+from controlplane.asof import Then
+from controlplane.core.commands import AnyCommand
+from controlplane.core.plan import Outcome, Plan, Rejected
+from controlplane.core.plugins import Plugins
+from controlplane.core.profiles import Profile
+from controlplane.follower import Follower
+from controlplane.rest.requests import Request
+
+
+class Commands(Protocol):
+    """Whoever carries commands out: an embedded `ControlPlane` does."""
+
+    async def carry_out(
+        self,
+        command: AnyCommand,
+        *,
+        principal: str,
+        key: str | None,
+        profile: Profile | None,
+    ) -> Outcome | Rejected:
+        """Run a command to its end, once for each key, as a worker of this release."""
+        ...
+
+    async def plan(
+        self, command: AnyCommand, *, profile: Profile | None, believe_hooks: bool
+    ) -> Plan | Rejected:
+        """What would be done for it; nothing is written."""
+        ...
+
+
+class Service(NamedTuple):
+    """One cluster, as far as this process knows it."""
+
+    follower: Follower
+    dialect: Profile
+    """The release as which to answer where a request names none."""
+    plugins: Plugins = Plugins()
+    commands: Commands | None = None
+    """None: the log can only be read here."""
+    cluster_id: str | None = None
+    tracks_topics: bool = True
+    """The worker's `topic.tracking.enable`."""
+
+
+class Call(NamedTuple):
+    """A request with all that has been found out about it."""
+
+    service: Service
+    request: Request
+    profile: Profile
+    """The release as which it is answered."""
+    names: tuple[str, ...]
+    """What the open segments of the path hold, decoded."""
+    query: dict[str, list[str]]
+    body: bytes | None = None
+
+    def asked(self, name: str) -> str | None:
+        """The first value of a query parameter."""
+        return self.query[name][0] if name in self.query else None
+
+    async def then(self) -> Then:
+        """The state at the moment that is asked for."""
+        follower, moment = self.service.follower, self.request.as_of
+        if moment is None:
+            return Then(await follower.state(self.profile))
+        return await follower.state_at(moment, self.profile)
+
+    @property
+    def principal(self) -> str:
+        """Who asks, as far as somebody has made sure of it."""
+        known: Any = self.request.state.get("principal")
+        return known if isinstance(known, str) else "anonymous"

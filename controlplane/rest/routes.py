@@ -1,0 +1,189 @@
+"""Every endpoint there is, in one table: by which method and path, in which releases, what answers.
+
+What is read comes from `reads`, what is done from `writes`; both are tables of pure functions. Here
+they meet the world: the state that is known now, and whoever carries commands out.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from controlplane.controller.controller import TimedOut
+from controlplane.controller.turns import TooMany
+from controlplane.core import views
+from controlplane.core.commands import AnyCommand
+from controlplane.core.plan import Rejected
+from controlplane.core.profiles import Profile
+from controlplane.logs.log import Fenced, LogUnavailable
+from controlplane.rest import asks, outcomes, plans, reads, writes
+from controlplane.rest.calls import Call, Commands
+from controlplane.rest.errors import (
+    OK,
+    Answer,
+    BadQuestion,
+    Failed,
+    NoSuchMethod,
+    NoSuchPath,
+    NotReady,
+    refused,
+)
+from controlplane.rest.paths import matches
+from controlplane.rest.requests import is_spelled_out
+
+Answering = Callable[[Call], Awaitable[Answer]]
+
+
+class Endpoint(NamedTuple):
+    """A method and a path template (`{}` takes any one segment), who has it, and what answers."""
+
+    method: str
+    template: tuple[str, ...]
+    known: Callable[[Profile], bool]
+    answer: Answering
+    reads_body: bool = False
+    consumes_json: bool = True
+    """Whether a `Content-Type` that is no JSON is refused."""
+    changes: bool = False
+    """Whether it is there only where commands are carried out."""
+
+
+def at(path: tuple[str, ...], target: str, profile: Profile) -> dict[str, Endpoint]:
+    """What answers a path in a release, by method. Raises `NoSuchPath`."""
+    found = {
+        one.method: one for one in ROUTES if one.known(profile) and matches(one.template, path)
+    }
+    if not found or not any(is_spelled_out(target, one.template) for one in found.values()):
+        raise NoSuchPath
+    return found
+
+
+def unchanging(found: dict[str, Endpoint]) -> dict[str, Endpoint]:
+    """What is left where a log can only be read. Raises `NoSuchMethod` where that is nothing."""
+    left = {method: one for method, one in found.items() if not one.changes}
+    if not left:
+        raise NoSuchMethod
+    return left
+
+
+def of_method(found: dict[str, Endpoint], method: str) -> Endpoint:
+    """What answers a method. Raises `NoSuchMethod`."""
+    wanted = "GET" if method == "HEAD" else method
+    if wanted not in found:
+        raise NoSuchMethod
+    return found[wanted]
+
+
+def methods_of(found: dict[str, Endpoint]) -> Sequence[str]:
+    """By which methods an endpoint can be asked, as Connect lists them."""
+    heads = ["HEAD"] if "GET" in found else []
+    return [*heads, *found, "OPTIONS"]
+
+
+# --- what is read -------------------------------------------------------------------------------
+
+
+def _viewing(view: reads.View) -> Answering:
+    """An endpoint that shows a part of the state."""
+
+    async def answer(call: Call) -> Answer:
+        state, notices = await call.then()
+        service = call.service
+        reading = reads.Reading(
+            state,
+            service.plugins,
+            service.cluster_id,
+            call.query,
+            tracks_topics=service.tracks_topics,
+        )
+        try:
+            shown = view(reading, *call.names)
+        except views.ReadFailed as error:
+            raise Failed(str(error)) from error
+        return Answer(OK, shown).noticed(notices)
+
+    return answer
+
+
+# --- what is done -------------------------------------------------------------------------------
+
+
+def _doing(route: writes.Route) -> Answering:
+    """An endpoint that carries a command out, or tells what that would be (`dry_run=true`)."""
+
+    async def answer(call: Call) -> Answer:
+        commands = call.service.commands
+        assert commands is not None  # else this endpoint is not there
+        if call.request.as_of is not None:
+            raise BadQuestion("as_of= asks for the past, and nothing can be done to it")
+        asking = asks.Asking(call.profile, call.query, call.body)
+        command = route.meant(asking, *call.names)
+        if asking.flag("dry_run"):
+            return await _planned(call, commands, command)
+        return await _done(call, commands, command)
+
+    return answer
+
+
+async def _planned(call: Call, commands: Commands, command: AnyCommand) -> Answer:
+    decided = await commands.plan(command, profile=call.profile, believe_hooks=True)
+    if isinstance(decided, Rejected):
+        raise refused(decided)
+    return Answer(OK, plans.shown(decided, call.profile.release))
+
+
+async def _done(call: Call, commands: Commands, command: AnyCommand) -> Answer:
+    try:
+        ended = await commands.carry_out(
+            command,
+            principal=call.principal,
+            key=call.request.headers.get("idempotency-key"),
+            profile=call.profile,
+        )
+    except TimedOut as error:
+        raise Failed(str(error)) from error
+    except TooMany as error:
+        raise NotReady(str(error)) from error
+    except Fenced as error:
+        raise Failed(_FENCED) from error
+    except LogUnavailable as error:
+        raise Failed(str(error)) from error
+    if isinstance(ended, Rejected):
+        raise refused(ended)
+    state = await call.service.follower.state(call.profile)
+    done = outcomes.Done(command, ended, state, call.profile, call.service.plugins)
+    return _located(writes.shown(done), call.request.base)
+
+
+def _located(given: Answer, base: str) -> Answer:
+    """Where something new is found, as the asker has to ask for it."""
+    if "location" not in given.headers:
+        return given
+    location = base + given.headers["location"]
+    return given._replace(headers={**given.headers, "location": location})
+
+
+_FENCED = (
+    "Failed to write to config topic; this may be due to a transient error and the request can be "
+    "safely retried"
+)
+
+
+def _always(_: Profile) -> bool:
+    return True
+
+
+def _rows() -> Iterator[Endpoint]:
+    for row in reads.ROUTES:
+        consumes = row.template != ()
+        yield Endpoint("GET", row.template, row.known, _viewing(row.view), consumes_json=consumes)
+    for todo in writes.ROUTES:
+        yield Endpoint(
+            todo.method,
+            todo.template,
+            todo.known,
+            _doing(todo),
+            reads_body=todo.ask is not None,
+            changes=True,
+        )
+
+
+ROUTES: tuple[Endpoint, ...] = tuple(_rows())
