@@ -11,11 +11,12 @@ import msgspec
 
 from controlplane.cli.failing import FOUND
 from controlplane.cli.options import Reading, log_options, output_option
-from controlplane.cli.printing import count, print_json, say
+from controlplane.cli.printing import print_json, say
 from controlplane.cli.progress import working
 from controlplane.cli.sources import PROBLEMS_SHOWN, Whole, opened, read_whole
 from controlplane.cli.tables import table
 from controlplane.core.entry import Entry
+from controlplane.core.safe_text import count
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.names import is_cluster, is_embedded, path_of, without_login
 from controlplane.logs.opening import (

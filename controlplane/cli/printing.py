@@ -1,7 +1,6 @@
 """What people and machines are shown: lines and JSON, safe against what logs hold.
 
-Names in a log come from strangers: control characters, terminal sequences and the marks that turn
-text around are printed as escapes, and nothing is taken for markup.
+Names in a log come from strangers: nothing of them is taken for markup.
 """
 
 import json
@@ -16,40 +15,14 @@ from rich.text import Text
 
 from controlplane.cli.failing import write
 from controlplane.core import javajson
-from controlplane.core.shown import ELLIPSIS, plain
+from controlplane.core.safe_text import safe
+from controlplane.core.shown import plain
 
 WIDE_COLUMNS = 200
 """Width of tables in files and pipes (unless COLUMNS is set): one line a row, nearly always."""
 
-LONG_CHARACTERS = 400
-"""What is longer is cut where it is printed for people: a stack trace, a config."""
-
 DEPTH_INDENTED = 100
 """JSON that is nested more deeply comes on one line: indented, it would be mostly spaces."""
-
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
-)
-
-
-def safe(text: str) -> str:
-    """A text on one line, with escapes in place of what would move or turn the terminal."""
-    return _UNSAFE.sub(lambda found: _escape(found.group()), text)
-
-
-def _escape(character: str) -> str:
-    return json.dumps(character)[1:-1] if character < "\x7f" else f"\\u{ord(character):04x}"
-
-
-def short(text: str, characters: int = LONG_CHARACTERS) -> str:
-    """A safe text of bounded length."""
-    line = safe(text)
-    return line if len(line) <= characters else line[: characters - 1] + ELLIPSIS
-
-
-def count(number: int, what: str) -> str:
-    """`1 record`, `2 records`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def say(text: str = "", style: str = "") -> None:

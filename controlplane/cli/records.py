@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from controlplane.cli.printing import short
 from controlplane.core.entry import Entry, Position
 from controlplane.core.redact import HIDDEN, redacted_text, redacted_value
+from controlplane.core.safe_text import short
 from controlplane.core.shown import TOMBSTONE, json_line
 from controlplane.core.state import Topics
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import click
 
 from controlplane.cli.failing import FOUND, Refused
-from controlplane.cli.printing import count, note, print_json, safe, say
+from controlplane.cli.printing import note, print_json, say
+from controlplane.core.safe_text import count, safe
 from controlplane.scenario.folds import Folds, UnknownFold, with_registered
 from controlplane.scenario.parse import BadScenario, Scenario
 from controlplane.scenario.run import Played, difference, play, read, rewrite

@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from controlplane.cli.failing import write
-from controlplane.cli.printing import columns, rendered, say, short
+from controlplane.cli.printing import columns, rendered, say
+from controlplane.core.safe_text import short
 
 GAP = 2
 """Spaces between two columns."""

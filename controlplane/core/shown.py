@@ -7,12 +7,12 @@ from typing import Any
 
 from controlplane.core.diff import Aspect
 from controlplane.core.redact import is_secret, redacted_text, redacted_value
+from controlplane.core.safe_text import ELLIPSIS
 
 DEPTH_SHOWN = 32
 """Nobody reads what is nested more deeply: it is left out where people read."""
 
 TOMBSTONE = "∅"
-ELLIPSIS = "…"
 
 # --- JSON ------------------------------------------------------------------------------------
 

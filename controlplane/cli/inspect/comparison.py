@@ -8,13 +8,14 @@ import msgspec
 from controlplane.cli import records
 from controlplane.cli.inspect.facts import NONE, Facts, all_facts, states
 from controlplane.cli.inspect.overview import vector
-from controlplane.cli.printing import count, print_json, say
+from controlplane.cli.printing import print_json, say
 from controlplane.cli.sources import Source
 from controlplane.cli.tables import table
 from controlplane.core.diff import Aspect, Change, diff
 from controlplane.core.entry import Entry, Position
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
+from controlplane.core.safe_text import count
 from controlplane.core.shown import item, shown, text
 from controlplane.core.state import ClusterState
 

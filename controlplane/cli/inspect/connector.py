@@ -9,7 +9,7 @@ from controlplane.cli.failing import Refused
 from controlplane.cli.inspect.facts import NONE, facts, names, report
 from controlplane.cli.inspect.overview import heading
 from controlplane.cli.inspect.unreadable import places_of
-from controlplane.cli.printing import count, print_json, say
+from controlplane.cli.printing import print_json, say
 from controlplane.cli.records import place
 from controlplane.cli.sources import Source
 from controlplane.cli.tables import table
@@ -18,6 +18,7 @@ from controlplane.core.entry import Position
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
 from controlplane.core.redact import redacted, redacted_text, redacted_value
+from controlplane.core.safe_text import count
 from controlplane.core.shown import json_line
 from controlplane.core.state import ClusterState, Topics
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from controlplane.cli import records
 from controlplane.cli.inspect.overview import heading, vector
-from controlplane.cli.printing import count, print_json, say
+from controlplane.cli.printing import print_json, say
 from controlplane.cli.sources import Source
 from controlplane.cli.tables import table
 from controlplane.core.entry import Entry, Position
@@ -16,6 +16,7 @@ from controlplane.core.hazards import Danger, Hazard, hazards, hazards_of_each, 
 from controlplane.core.owners import owner
 from controlplane.core.profiles import KIP, NEWEST, RELEASES, Profile
 from controlplane.core.redact import redacted_text
+from controlplane.core.safe_text import count
 
 _STYLES = {Danger.STOPS_WORKER: "red", Danger.LOSES_BATCH: "red", Danger.READ_FAILS: "red"}
 

@@ -7,13 +7,14 @@ from typing import Any
 from controlplane.cli import records
 from controlplane.cli.failing import Refused
 from controlplane.cli.inspect.overview import heading
-from controlplane.cli.printing import count, print_json, say
+from controlplane.cli.printing import print_json, say
 from controlplane.cli.sources import Source
 from controlplane.cli.tables import table
 from controlplane.core.diff import Aspect
 from controlplane.core.entry import Entry
 from controlplane.core.history import Event, history
 from controlplane.core.profiles import Profile
+from controlplane.core.safe_text import count
 from controlplane.core.state import Topics
 
 OFFSETS_IN_A_ROW = 10

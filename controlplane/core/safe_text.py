@@ -1,0 +1,37 @@
+"""Text as people can be shown it, whoever wrote it, and however long it is.
+
+Names in a log come from strangers: control characters, terminal sequences and the marks that turn
+text around are shown as escapes.
+"""
+
+import json
+import re
+
+ELLIPSIS = "…"
+
+LONG_CHARACTERS = 400
+"""What is longer is cut where it is shown to people: a stack trace, a config."""
+
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+
+
+def safe(text: str) -> str:
+    """A text on one line, with escapes in place of what would move or turn the terminal."""
+    return _UNSAFE.sub(lambda found: _escape(found.group()), text)
+
+
+def _escape(character: str) -> str:
+    return json.dumps(character)[1:-1] if character < "\x7f" else f"\\u{ord(character):04x}"
+
+
+def short(text: str, characters: int = LONG_CHARACTERS) -> str:
+    """A safe text of bounded length."""
+    line = safe(text)
+    return line if len(line) <= characters else line[: characters - 1] + ELLIPSIS
+
+
+def count(number: int, what: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
