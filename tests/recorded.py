@@ -1,6 +1,7 @@
 """Requests of recorded clusters: who wrote because of them, what he knew, and what he wrote."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,9 +10,11 @@ import msgspec
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import fold
 from controlplane.core.order import before, in_order
+from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.logs.dumps import read_dump
+from controlplane.plugins import catalogued
 from controlplane.scenario.story import Step, read_story
 
 HISTORIES = Path(__file__).parent / "histories"
@@ -87,3 +90,16 @@ def _entries(*names: str) -> list[Entry]:
 def _leader(history: str, step: Step) -> str | None:
     led = [name for since, name in LEADERS.get(history, {}).items() if since <= step.n]
     return led[-1] if led else None
+
+
+WITHOUT_MIRRORS = ("life-2.8", "life-3.4", "life-3.9")
+"""Clusters without MirrorMaker's connectors: a refusal there lists all connectors that were."""
+
+
+@cache
+def plugins_of(history: str) -> Plugins:
+    """The connector classes that were installed on a recorded cluster."""
+    listed = msgspec.json.decode((HISTORIES / "catalogue.json").read_bytes())
+    absent = "org.apache.kafka.connect.mirror." if history in WITHOUT_MIRRORS else "none"
+    there = [one for one in listed if not one["class"].startswith(absent)]
+    return catalogued(msgspec.json.encode(there))

@@ -12,10 +12,8 @@ as it was.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
-import msgspec
 import pytest
 
 from controlplane.controller.deciding import Deciding
@@ -27,17 +25,15 @@ from controlplane.core.context import Context, Worker
 from controlplane.core.entry import Entry
 from controlplane.core.partitioner import partition_of
 from controlplane.core.plan import Draft, Plan, Rejected
-from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
 from controlplane.core.records import SourcePartition, TaskCommit, TaskConfig, TaskCount
 from controlplane.core.state import Topics
-from controlplane.plugins import catalogued
 from controlplane.rest.errors import Answer, RestError, refused
 from controlplane.rest.outcomes import Done
 from controlplane.rest.reads import Reading, answer
 from controlplane.rest.writes import command_of, shown
 from controlplane.scenario.alike import alike
-from tests.recorded import HISTORIES, Recorded, recorded
+from tests.recorded import Recorded, plugins_of, recorded
 
 TOPICS = Topics()
 
@@ -69,19 +65,6 @@ READ = [one for one in REQUESTS if one.step.method == "GET"]
 
 Written = tuple[bytes | None, bytes | None]
 """Key and value of a record: what a request decides about it."""
-
-
-WITHOUT_MIRRORS = ("life-2.8", "life-3.4", "life-3.9")
-"""Clusters without MirrorMaker's connectors: a refusal there lists all connectors that were."""
-
-
-@cache
-def plugins_of(history: str) -> Plugins:
-    """The connector classes that were installed on a recorded cluster."""
-    listed = msgspec.json.decode((HISTORIES / "catalogue.json").read_bytes())
-    absent = "org.apache.kafka.connect.mirror." if history in WITHOUT_MIRRORS else "none"
-    there = [one for one in listed if not one["class"].startswith(absent)]
-    return catalogued(msgspec.json.encode(there))
 
 
 def cases() -> Iterator[Any]:

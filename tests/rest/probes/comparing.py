@@ -1,0 +1,96 @@
+"""Whether two answers are one: status, the headers that matter, and the body.
+
+Bodies are compared as JSON, with the order of lists and of members, except where a worker's own is
+that of a Java set or map. What no two runs of one worker have in common is masked.
+"""
+
+import json
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.rest.probes.rows import Row
+from tests.rest.probes.sending import Response
+
+HEADERS = (
+    "content-type", "location", "allow", "cache-control", "vary", "x-frame-options",
+    "access-control-allow-origin", "access-control-allow-credentials", "access-control-max-age",
+    "access-control-allow-methods", "access-control-allow-headers",
+)  # fmt: skip
+"""Headers that clients look at. Who serves, when, and how long an answer is, is left out."""
+
+MAPS = ("config", "partition", "offset", "expanded", "tasks-config")
+"""Members that hold a Java map: its order means nothing."""
+
+SETS = ("names", "offsets", "topics")
+"""Members that hold a set; so does the list of all connectors."""
+
+ROOTS = {
+    "config": "config",
+    "tasks-config": "tasks-config",
+    "connectors": "names",
+}
+"""What the whole answer is, by the last part of its path."""
+
+VOLATILE = ("last_modified", "kafka_cluster_id", "commit")
+
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_HASH = re.compile(r"@[0-9a-f]{5,8}\b")
+
+
+def differences(row: Row, given: Response) -> list[str]:
+    """What is not as it was recorded: a line each."""
+    found = []
+    if given.status != row.status:
+        found.append(f"status {given.status}, not {row.status}")
+    recorded = {name.lower(): value for name, value in row.response_headers.items()}
+    for name in HEADERS:
+        theirs, ours = (_header(name, one.get(name)) for one in (recorded, given.headers))
+        if theirs != ours:
+            found.append(f"{name} {ours!r}, not {theirs!r}")
+    theirs, ours = row.answer or "", given.body.decode("utf-8", "replace")
+    if _comparable(row, theirs) != _comparable(row, ours):
+        found.append(f"body {ours[:2_000]!r}, not {theirs[:2_000]!r}")
+    return found
+
+
+def _header(name: str, value: str | None) -> Any:
+    if value is None:
+        return None
+    if name == "location":
+        # Where the service lies is its own affair; from `/connectors` on, it is Connect's.
+        return urlsplit(value).path.partition("/connectors/")[2]
+    return sorted(value.split(",")) if name == "allow" else value
+
+
+def _comparable(row: Row, text: str) -> Any:
+    """A body as it is compared."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return sorted(text.split(", ")) if row.method == "OPTIONS" else _masked(text)
+    last = row.path.partition("?")[0].strip("/").rpartition("/")[2].partition(";")[0]
+    root = ROOTS.get(last, "")
+    if root == "names" and isinstance(value, dict) and "error_code" not in value:
+        root = "expanded"
+    return _canonical(value, root)
+
+
+def _canonical(value: Any, member: str) -> Any:
+    """A value with its order made plain, or sorted away. `member`: what it is."""
+    match value:
+        case dict():
+            members = [(name, _canonical(one, name)) for name, one in value.items()]
+            return {"object": sorted(members, key=repr) if member in MAPS else members}
+        case list():
+            elements = [_canonical(one, "") for one in value]
+            return sorted(elements, key=repr) if member in SETS else elements
+        case str():
+            return _masked(value)
+        case int() if member in VOLATILE:
+            return "a number"
+    return value
+
+
+def _masked(text: str) -> str:
+    return _HASH.sub("@hash", _INSTANT.sub("an instant", text))

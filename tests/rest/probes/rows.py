@@ -1,0 +1,78 @@
+"""The rows of a probe: what was sent to real workers, and what they answered, in order.
+
+The first line of the file explains the fields; `README.md` beside it tells what the file is.
+"""
+
+import gzip
+from base64 import b64decode
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+PROBE = Path(__file__).parent / "probe-3.9.1.jsonl.gz"
+RELEASE = "3.9.1"
+
+Repeated = list[tuple[str, int]]
+"""Texts, each with how often it comes: what would be long otherwise."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One row. Those without a `kind` in the file are requests."""
+
+    n: int
+    kind: Literal["request", "world", "file", "wait", "sleep", "broker"] = "request"
+    world: str = ""
+    worker: str = ""
+    path: str = ""
+
+    workers: dict[str, dict[str, Any]] = {}
+    """Of a world: the workers by name, each with its settings."""
+    lines: list[str] = []
+    """Of a file."""
+    state: str = ""
+    """Of a connector that is waited for, or of the broker."""
+    tasks: list[str] = []
+    contains: str | None = None
+    """What the answer that is waited for holds."""
+
+    topic: str = ""
+    method: str = ""
+    target_base64: str | None = None
+    version: str = "HTTP/1.1"
+    host: bool = True
+    headers: list[tuple[str, str]] = []
+    body: str | None = None
+    body_base64: str | None = None
+    body_repeat: Repeated | None = None
+
+    status: int = 0
+    response_headers: dict[str, str] = {}
+    answer: str | None = None
+    race: bool = False
+    """The answer depends on who came first."""
+    unstable: bool = False
+    """A second run of the same worker answered otherwise."""
+
+    @property
+    def target(self) -> bytes:
+        """The request target, as it was sent."""
+        if self.target_base64 is not None:
+            return b64decode(self.target_base64)
+        return self.path.encode()
+
+    @property
+    def sent(self) -> bytes | None:
+        """The body, as it was sent; None: without a body and without a length."""
+        if self.body_base64 is not None:
+            return b64decode(self.body_base64)
+        if self.body_repeat is not None:
+            return "".join(text * times for text, times in self.body_repeat).encode()
+        return None if self.body is None else self.body.encode()
+
+
+def rows() -> list[Row]:
+    """All rows, in order."""
+    lines = gzip.decompress(PROBE.read_bytes()).splitlines()
+    decoder = msgspec.json.Decoder(Row)
+    return [decoder.decode(line) for line in lines[1:]]

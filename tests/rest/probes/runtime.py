@@ -1,0 +1,210 @@
+"""What connectors and tasks that run leave behind: statuses, task sets, active topics, offsets.
+
+The probe's workers ran Kafka's file connectors and `lab.PagesSourceConnector`, which writes `rows`
+rows of each of 3 pages per task. Nothing runs here: a `Runtime` looks at what is wanted and writes
+what those workers would have written once all was quiet. It is what a real worker is to a control
+plane, somebody else who writes to the same log.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from controlplane.core.codec import encode_config, encode_offset, encode_status
+from controlplane.core.commands import PublishTasks
+from controlplane.core.partitioner import partition_of
+from controlplane.core.profiles import Profile
+from controlplane.core.records import (
+    ActiveTopic,
+    Activity,
+    ConnectorStatus,
+    Properties,
+    SessionKey,
+    State,
+    Status,
+    StatusRecord,
+    Target,
+    TaskStatus,
+)
+from controlplane.core.state import ClusterState
+from controlplane.logs.log import Record
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import ControlPlane
+from tests.rest.probes.broker import Broker
+from tests.rest.probes.rows import RELEASE, Row
+
+PROFILE = Profile.of(RELEASE)
+NOW_MS = 1_795_219_000_000
+PAGES_PER_TASK = 3
+KEY = b"the probe's key of the session.."
+"""What requests between workers are signed with."""
+
+FIRST_STATES = {
+    Target.STARTED: State.RUNNING,
+    Target.PAUSED: State.PAUSED,
+    Target.STOPPED: State.STOPPED,
+}
+
+
+class Runtime:
+    """The running part of the workers of one world.
+
+    `traces` are those of the recording, by their first line; `hosts` tells who runs a connector
+    that the first worker does not run.
+    """
+
+    def __init__(
+        self,
+        log: MemoryLog,
+        plane: ControlPlane,
+        broker: Broker,
+        traces: Mapping[str, str],
+        hosts: Mapping[str, str],
+    ) -> None:
+        self._log = log
+        self._plane = plane
+        self._broker = broker
+        self._traces = traces
+        self._hosts = hosts
+        self._files: dict[str, list[str]] = {}
+
+    def write(self, file: Row) -> None:
+        """Put a file where connectors may read it."""
+        self._files[file.path] = file.lines
+
+    async def lead(self) -> None:
+        """Write what a leader writes when it comes: the key that signs requests among workers."""
+        secret = SessionKey(KEY, "HmacSHA256", NOW_MS)
+        await self._append([("connect-configs", *encode_config(secret, PROFILE))])
+
+    async def settle(self) -> None:
+        """Write all that is to be written until all is quiet."""
+        state = self._plane.state
+        for name in state.config.connectors:
+            tasks = self._tasks(state, name)
+            if tasks is not None and tasks != [*state.config.tasks.get(name, {}).values()]:
+                await self._plane.execute(PublishTasks(name, tuple(tasks)))
+        state = self._plane.state
+        statuses = [encode_status(one, PROFILE) for one in self._reports(state)]
+        await self._append([("connect-status", *one) for one in statuses])
+        await self._append([("connect-offsets", *one) for one in self._offsets(state)])
+        for name, config in state.config.connectors.items():
+            if _runs(state, name) and _kind(config) == "FileStreamSink":
+                self._broker.consume(f"connect-{name}", config["topics"])
+
+    async def _append(self, drafts: Iterable[tuple[str, bytes, bytes | None]]) -> None:
+        """Write, as a foreign hand does, and wait until the plane has read it."""
+        numbers = await self._log.topics()
+        records = [
+            Record(topic, partition_of(key, numbers[topic]), NOW_MS, key, value)
+            for topic, key, value in drafts
+        ]
+        await self._plane._follower.passed(await self._log.append(records))
+
+    # --- what a connector makes of its config ---------------------------------------------------
+
+    def _tasks(self, state: ClusterState, name: str) -> list[Properties] | None:
+        """The configs of a connector's tasks; None: it is not running and makes none."""
+        config = state.config.connectors[name]
+        if not _runs(state, name) or config.get("fail") == "tasks":
+            return None
+        kind = _kind(config)
+        if kind != "PagesSource":
+            package = "org.apache.kafka.connect.file"
+            return [{**config, "task.class": f"{package}.{kind}Task"}]
+        more = {"task.class": "lab.PagesSourceTask"}
+        numbers = range(int(config.get("tasks.max", 1)))
+        return [{**config, **more, "task.number": str(number)} for number in numbers]
+
+    # --- what is reported -----------------------------------------------------------------------
+
+    def _reports(self, state: ClusterState) -> Iterator[StatusRecord]:
+        """Every status that differs from how things are."""
+        known = state.status
+        for name in {*known.connectors, *known.active_topics} - {*state.config.connectors}:
+            yield ConnectorStatus(name, None)
+            yield from (TaskStatus(name, task, None) for task in known.tasks.get(name, {}))
+            topics = known.active_topics.get(name, {})
+            yield from (ActiveTopic(name, topic, None) for topic in topics)
+        for name in state.config.connectors:
+            yield from self._reports_of(state, name)
+
+    def _reports_of(self, state: ClusterState, name: str) -> Iterator[StatusRecord]:
+        known, config = state.status, state.config.connectors[name]
+        target = state.config.targets.get(name, Target.STARTED)
+        failure = None if target is Target.STOPPED else _failure(config)
+        status = self._status(name, FIRST_STATES[target], failure)
+        if known.connectors.get(name) != status:
+            yield ConnectorStatus(name, status)
+        reported, running = known.tasks.get(name, {}), state.config.task_ids(name)
+        yield from (TaskStatus(name, task, None) for task in reported if task not in running)
+        failure = f"{_TOLD} task start" if config.get("fail") == "start" else None
+        status = self._status(name, FIRST_STATES[target], failure)
+        for task in running:
+            if reported.get(task) != status:
+                yield TaskStatus(name, task, status)
+        if running and _runs(state, name):
+            topics = self._active(config)
+            new = [one for one in topics if one not in known.active_topics.get(name, {})]
+            yield from (ActiveTopic(name, one, Activity(one, name, 0, NOW_MS)) for one in new)
+
+    def _status(self, name: str, state: State, failure: str | None) -> Status:
+        host = self._hosts.get(name, "127.0.0.1:8083")
+        if failure is None:
+            return Status(state, None, host, 1)
+        return Status(State.FAILED, self._traces[failure], host, 1)
+
+    def _active(self, config: Properties) -> list[str]:
+        """The topics that a connector's tasks use."""
+        match _kind(config):
+            case "FileStreamSource":
+                lines = self._files.get(config.get("file", ""), [])
+                self._broker.ends[config["topic"]] = len(lines)
+                return [config["topic"]] if lines else []
+            case "FileStreamSink":
+                return [config["topics"]] if self._broker.ends.get(config["topics"]) else []
+        return config["topics"].split(",") if int(config.get("rows", 5)) else []
+
+    # --- how far sources have come --------------------------------------------------------------
+
+    def _offsets(self, state: ClusterState) -> Iterator[tuple[bytes, bytes | None]]:
+        """What sources commit that has not been committed yet."""
+        known = state.offsets["connect-offsets"].values if state.offsets else {}
+        for name, config in state.config.connectors.items():
+            if not _runs(state, name) or config.get("fail"):
+                continue
+            for partition, offset in self._progress(config):
+                key, value = encode_offset(name, partition, offset)
+                if known.get(key) != value:
+                    yield key, value
+
+    def _progress(self, config: Properties) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """Every partition of a source, read to its end."""
+        match _kind(config):
+            case "FileStreamSource" if config.get("file") in self._files:
+                lines = self._files[config["file"]]
+                position = sum(len(line) + 1 for line in lines)
+                yield {"filename": config["file"]}, {"position": position}
+            case "PagesSource" if rows := int(config.get("rows", 5)):
+                for page in range(PAGES_PER_TASK * int(config.get("tasks.max", 1))):
+                    yield {"page": page}, {"row": rows}
+
+
+def _kind(config: Properties) -> str:
+    return config["connector.class"].rpartition(".")[2].removesuffix("Connector")
+
+
+_TOLD = "org.apache.kafka.connect.errors.ConnectException: told to fail in"
+
+
+def _failure(config: Properties) -> str | None:
+    """Why a connector does not start: the first line of its trace."""
+    for key, value in config.items():
+        if value is None:
+            text = "Non-string value found in original settings for key"
+            return f"java.lang.ClassCastException: {text} {key}: null"
+    return f"{_TOLD} connector start" if config.get("fail") == "connector" else None
+
+
+def _runs(state: ClusterState, name: str) -> bool:
+    started = state.config.targets.get(name, Target.STARTED) is Target.STARTED
+    return started and _failure(state.config.connectors[name]) is None
