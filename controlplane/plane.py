@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import cached_property
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -33,6 +34,8 @@ from controlplane.follower import Limits as FollowerLimits
 from controlplane.logs.log import Log, LogNotUsable
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import is_cluster, path_of
+from controlplane.rest.app import App
+from controlplane.rest.calls import Service
 from controlplane.upkeep import UpkeepSettings, keep_looking_after
 
 
@@ -89,16 +92,23 @@ class Surroundings(NamedTuple):
     """Called behind every step of every plan; what it raises ends the command there."""
 
 
+class _Known(NamedTuple):
+    """What a plane was opened with."""
+
+    around: Surroundings
+    context: Context
+
+
 class ControlPlane:
     """One cluster's control plane, and the only writer of its log."""
 
     def __init__(
-        self, log: Log, controller: Controller, follower: Follower, around: Surroundings
+        self, log: Log, controller: Controller, follower: Follower, known: "_Known"
     ) -> None:
         self._log = log
         self._controller = controller
         self._follower = follower
-        self._around = around
+        self._around, self._context = known
         self._watching: set[asyncio.Queue[list[Change] | None]] = set()
 
     @classmethod
@@ -137,7 +147,7 @@ class ControlPlane:
             await stack.enter_async_context(follower)
             world = World(around.now_ms, around.outside, notices, around.stepped)
             controller = await Controller.start(log, follower, context, world, settings.limits)
-            plane = cls(log, controller, follower, around)
+            plane = cls(log, controller, follower, _Known(around, context))
             stack.callback(plane._end_watching)
             stack.push_async_callback(controller.close)
             upkeep = keep_looking_after(
@@ -150,6 +160,33 @@ class ControlPlane:
     def state(self) -> ClusterState:
         """What is known now; it never changes afterwards. `views` shows it to people."""
         return self._controller.state
+
+    @property
+    def log(self) -> Log:
+        """Where it is all written; reading it disturbs nobody."""
+        return self._log
+
+    @property
+    def service(self) -> Service:
+        """What Connect's REST API is answered from; see `app`."""
+        return Service(
+            self._follower,
+            self._context.profile,
+            self._context.plugins,
+            commands=self,
+            tracks_topics=self._context.worker.topic_tracking_enable,
+        )
+
+    @cached_property
+    def app(self) -> App:
+        """Connect's REST API as an ASGI application, to be served or mounted anywhere.
+
+            Starlette(routes=[Mount("/connect", plane.app)])
+
+        It answers for as long as the plane is open, and asks nobody who he is: see
+        `controlplane.rest.security`.
+        """
+        return App(self.service)
 
     async def state_at(self, moment: str, profile: str | None = None) -> ClusterState:
         """What was known at a moment: `config@57`, a time, or a vector of end offsets.

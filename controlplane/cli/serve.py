@@ -1,4 +1,4 @@
-"""`controlplane serve`: Connect's read endpoints over a log, until Ctrl-C."""
+"""`controlplane serve`: Connect's REST API over a log, until Ctrl-C."""
 
 import asyncio
 import signal
@@ -26,11 +26,13 @@ from controlplane.core import views
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile
 from controlplane.core.safe_text import count, safe
+from controlplane.embedding import plane_settings
 from controlplane.follower import Follower, Limits
 from controlplane.logs.log import ReadableLog
-from controlplane.logs.names import is_cluster
-from controlplane.logs.opening import Opened, open_log
+from controlplane.logs.names import is_cluster, is_embedded
+from controlplane.logs.opening import open_log
 from controlplane.observe import Logger, logger
+from controlplane.plane import ControlPlane, Surroundings
 from controlplane.rest import calls as rest
 from controlplane.rest.app import App
 from controlplane.rest.server import PortTaken, listen, serving, url_of
@@ -49,6 +51,12 @@ class Service(msgspec.Struct, frozen=True):
     exactly_once: bool
     follow: bool
     quiet: bool
+    read_only: bool
+
+    @property
+    def commands(self) -> bool:
+        """Whether commands are carried out: where nobody else writes the log."""
+        return self.follow and not self.read_only and is_embedded(self.where)
 
 
 @click.command()
@@ -72,6 +80,7 @@ class Service(msgspec.Struct, frozen=True):
     help="Answer as this release does where a request has no profile=.",
 )
 @click.option("--exactly-once", is_flag=True, help="Read as a worker with that support does.")
+@click.option("--read-only", is_flag=True, help="Carry out no commands, whatever the log.")
 @click.option("--quiet", is_flag=True, help="Print no line per request.")
 @plugins_option
 @log_options
@@ -82,18 +91,23 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     port: int | None,
     dialect: str,
     exactly_once: bool,
+    read_only: bool,
     quiet: bool,
     plugins: Path | None,
     reading: Reading,
 ) -> None:
-    """Answer Kafka Connect's read requests from LOG, as a worker of any release would.
+    """Serve Kafka Connect's REST API from LOG, as a worker of any release would.
 
-    LOG is an embedded log, kafka://host:port, or a file of records. Every endpoint takes
-    profile=RELEASE and as_of=MOMENT (config@57, a time, a vector of end offsets).
+    An embedded log (sqlite:///state.db, made if it is not there) is served in full: this becomes
+    the one process that carries out its commands. kafka://host:port and a file of records are
+    read. Every endpoint takes profile=RELEASE and as_of=MOMENT (config@57, a time, a vector of end
+    offsets); /compat/RELEASE/ in front of a path speaks as that release does.
     """
     support = exactly_once or reading.settings.exactly_once
     spoken = read_profile(dialect, exactly_once=support)
-    service = Service(log, reading, spoken, read_plugins(plugins), support, follow, quiet)
+    service = Service(
+        log, reading, spoken, read_plugins(plugins), support, follow, quiet, read_only
+    )
     try:
         bound = listen(*_address(log, reading.configuration, host, port))
     except PortTaken as taken:
@@ -122,19 +136,11 @@ async def _serve(service: Service, bound: socket.socket) -> None:
     """Serve until a signal cancels this."""
     _end_on_signals()
     tell = logger(quiet=service.quiet)
-    async with _following(service, tell) as (found, follower):
-        known = rest.Service(
-            follower,
-            service.dialect,
-            service.plugins,
-            cluster_id=found.cluster_id,
-            tracks_topics=service.reading.settings.topic_tracking_enable,
-        )
-        app = App(known, tell)
-        async with serving(app, bound) as server:
-            await _announce(service, found.log, follower, url_of(bound))
-            settle()
-            await server
+    opened = _commanding if service.commands else _following
+    async with opened(service, tell) as (known, log), serving(App(known, tell), bound) as server:
+        await _announce(service, log, known.follower, url_of(bound))
+        settle()
+        await server
 
 
 def _end_on_signals() -> None:
@@ -146,7 +152,23 @@ def _end_on_signals() -> None:
 
 
 @asynccontextmanager
-async def _following(service: Service, tell: Logger) -> AsyncIterator[tuple[Opened, Follower]]:
+async def _commanding(
+    service: Service, tell: Logger
+) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
+    """Be the control plane of an embedded log."""
+    settings = plane_settings(service.reading.configuration, profile=service.dialect.release)
+    if service.exactly_once:
+        settings = msgspec.structs.replace(settings, exactly_once=True)
+    around = Surroundings(plugins=service.plugins, notices=tell)
+    async with ControlPlane.open(service.where, settings, around) as plane:
+        yield plane.service, plane.log
+
+
+@asynccontextmanager
+async def _following(
+    service: Service, tell: Logger
+) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
+    """Read a log that others write."""
     reading, exactly_once = service.reading, service.exactly_once
     found = await open_log(service.where, reading.opening(exactly_once=exactly_once))
     try:
@@ -161,7 +183,14 @@ async def _following(service: Service, tell: Logger) -> AsyncIterator[tuple[Open
             notices=tell,
         )
         async with follower:
-            yield found, follower
+            known = rest.Service(
+                follower,
+                service.dialect,
+                service.plugins,
+                cluster_id=found.cluster_id,
+                tracks_topics=reading.settings.topic_tracking_enable,
+            )
+            yield known, found.log
     finally:
         await found.log.close()
 
