@@ -38,63 +38,127 @@ A tour of what is read::
 And of what is written::
 
     import asyncio
-    from controlplane import ControlPlane, commands, views
+    from controlplane import ControlPlane, CreateConnector, StopConnector, views
 
     async def embedded() -> None:
         async with ControlPlane.open("memory:") as plane:  # or "sqlite:///state.db"
             config = {"connector.class": "FileStreamSource", "topic": "lines", "tasks.max": "1"}
-            await plane.execute(commands.CreateConnector("lines", config))
-            await plane.execute(commands.StopConnector("lines"))
+            await plane.execute(CreateConnector("lines", config))
+            await plane.execute(StopConnector("lines"))
             print(views.target(plane.state, "lines"))   # STOPPED
 
     asyncio.run(embedded())
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from controlplane.core import commands, views
+from controlplane.core.commands import (
+    AlterOffsets,
+    CreateConnector,
+    DeleteConnector,
+    OffsetChange,
+    PatchConfig,
+    PauseConnector,
+    PutConfig,
+    ResetOffsets,
+    ResetTopics,
+    RestartConnector,
+    RestartTask,
+    RestoreConnector,
+    ResumeConnector,
+    SetLoggerLevel,
+    StopConnector,
+)
 from controlplane.core.diff import Change, diff
 from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.evolve import Fold, fold
 from controlplane.core.hazards import Hazard, hazards
+from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.profiles import Profile
+from controlplane.core.records import Target
 from controlplane.core.state import ClusterState, Topics
+from controlplane.core.undo import restoration
 from controlplane.loading import load
-from controlplane.logs.log import Log, ReadableLog, Record
+from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, ReadableLog, Record
 from controlplane.logs.memory import MemoryLog
 
 if TYPE_CHECKING:
-    from controlplane.plane import ControlPlane, Refusal
+    from controlplane.controller import NotWritten, TimedOut, TooMany
+    from controlplane.core.plan_text import plan_text
+    from controlplane.plane import ControlPlane, Refusal, Settings, Surroundings
 
 __all__ = [
+    "AlterOffsets",
     "Batch",
     "Change",
     "ClusterState",
     "ControlPlane",
+    "CreateConnector",
+    "DeleteConnector",
     "Entry",
+    "Fenced",
     "Fold",
     "Hazard",
     "Log",
+    "LogError",
+    "LogUnavailable",
     "MemoryLog",
+    "NotWritten",
+    "OffsetChange",
+    "Outcome",
+    "PatchConfig",
+    "PauseConnector",
+    "Plan",
     "Position",
     "Profile",
+    "PutConfig",
     "ReadableLog",
     "Record",
     "Refusal",
+    "Rejected",
+    "ResetOffsets",
+    "ResetTopics",
+    "RestartConnector",
+    "RestartTask",
+    "RestoreConnector",
+    "ResumeConnector",
+    "SetLoggerLevel",
+    "Settings",
+    "StopConnector",
+    "Surroundings",
+    "Target",
+    "TimedOut",
+    "TooMany",
     "Topics",
     "commands",
     "diff",
     "fold",
     "hazards",
     "load",
+    "plan_text",
+    "restoration",
     "views",
 ]
 
+_WRITING = {
+    "controlplane.controller": ("NotWritten", "TimedOut", "TooMany"),
+    "controlplane.core.plan_text": ("plan_text",),
+    "controlplane.plane": ("ControlPlane", "Refusal", "Settings", "Surroundings"),
+}
+"""Names by the module that has them: writing takes longer to import than most logs to read."""
+
+_LATER = {name: module for module, names in _WRITING.items() for name in names}
+
 
 def __getattr__(name: str) -> Any:
-    """Writing takes longer to import than most logs to read, so it is imported when asked for."""
-    if name not in {"ControlPlane", "Refusal"}:
+    """What belongs to writing is imported when it is asked for."""
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from controlplane import plane  # noqa: PLC0415
+    return getattr(import_module(_LATER[name]), name)
 
-    return getattr(plane, name)
+
+def __dir__() -> list[str]:
+    """With those names that are not imported yet."""
+    return sorted({*globals(), *__all__})

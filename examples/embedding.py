@@ -8,7 +8,18 @@ import asyncio
 import sys
 from contextlib import aclosing
 
-from controlplane import ControlPlane, Refusal, commands, views
+from controlplane import (
+    AlterOffsets,
+    ControlPlane,
+    CreateConnector,
+    DeleteConnector,
+    OffsetChange,
+    PauseConnector,
+    Refusal,
+    StopConnector,
+    plan_text,
+    views,
+)
 
 CONFIG = {
     "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
@@ -25,19 +36,19 @@ async def main(where: str) -> None:
         await asyncio.sleep(0)
 
         # A command returns when all that it wrote has been read back; `key` makes it run once.
-        await plane.execute(commands.CreateConnector("lines", CONFIG), key="make-lines")
-        await plane.execute(commands.StopConnector("lines"))
+        await plane.execute(CreateConnector("lines", CONFIG), key="make-lines")
+        await plane.execute(StopConnector("lines"))
 
-        position = commands.OffsetChange({"filename": "/var/log/lines"}, {"position": 4096})
-        outcome = await plane.execute(commands.AlterOffsets("lines", (position,)))
+        position = OffsetChange({"filename": "/var/log/lines"}, {"position": 4096})
+        outcome = await plane.execute(AlterOffsets("lines", (position,)))
         print(outcome.message)
 
         # What would be done, without doing it: named steps, each one atomic batch of records.
-        plan = await plane.plan(commands.DeleteConnector("lines"))
-        print("delete would write", plan)
+        plan = await plane.plan(DeleteConnector("lines"))
+        print("delete would write", plan_text(plan, plane.state))
 
         try:
-            await plane.execute(commands.PauseConnector("nobody"))
+            await plane.execute(PauseConnector("nobody"))
         except Refusal as refusal:
             print("refused:", refusal)
 

@@ -2,11 +2,15 @@
 
 import contextlib
 import io
+import subprocess
+import sys
 from textwrap import dedent
+from typing import get_args
 
 import pytest
 
 import controlplane
+from controlplane import commands
 
 
 @pytest.mark.parametrize(
@@ -29,3 +33,24 @@ def test_public_names_are_there() -> None:
     """Every name that is offered exists, and they are in order."""
     assert sorted(controlplane.__all__) == controlplane.__all__
     assert all(hasattr(controlplane, name) for name in controlplane.__all__)
+    assert {*controlplane.__all__} <= {*dir(controlplane)}
+    with pytest.raises(AttributeError, match="'controlplane' has no attribute 'Manager'"):
+        _ = controlplane.Manager
+
+
+def test_whatever_people_ask_for_is_there() -> None:
+    """Every command but those that only workers send each other."""
+    asked = {one.__name__ for one in get_args(commands.AnyCommand)}
+    assert asked - {*controlplane.__all__} == {"PublishTasks", "FenceTasks"}
+
+
+def test_reading_imports_nothing_that_writes() -> None:
+    """Names are told before what they stand for is imported."""
+    code = (
+        "import sys, controlplane\n"
+        "assert 'ControlPlane' in dir(controlplane)\n"
+        "writing = {'controlplane.plane', 'controlplane.controller', 'controlplane.core.decide'}\n"
+        "sys.exit(' '.join(writing & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.stderr.decode().strip() == ""

@@ -23,6 +23,8 @@ def test_embedding(tmp_path: Path) -> None:
     assert "lines target state STARTED → STOPPED" in first
     assert "now Target.STOPPED and at first Target.STARTED" in first
     assert any(line.endswith(": target state: STARTED → STOPPED") for line in first)
+    assert "delete would write 2 records, in 1 step" in first
+    assert "config  config-0  connector-lines     ∅" in first
     assert any(line.startswith("refused: Unknown connector nobody") for line in first)
     again = run("embedding.py", where)
     assert not any(line.startswith("lines config") for line in again)
