@@ -4,7 +4,7 @@ import asyncio
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from controlplane.core.safe_text import count, safe
 from controlplane.embedding import plane_settings
 from controlplane.follower import Follower, Limits
 from controlplane.logs.log import ReadableLog
+from controlplane.logs.missing import split_config
 from controlplane.logs.names import is_cluster, is_embedded
 from controlplane.logs.opening import open_log
 from controlplane.observe import Logger, logger
@@ -56,7 +57,8 @@ class Service(msgspec.Struct, frozen=True):
     @property
     def commands(self) -> bool:
         """Whether commands are carried out: where nobody else writes the log."""
-        return self.follow and not self.read_only and is_embedded(self.where)
+        embedded = not is_cluster(self.where) and is_embedded(self.where)
+        return self.follow and not self.read_only and embedded
 
 
 @click.command()
@@ -161,6 +163,7 @@ async def _commanding(
         settings = msgspec.structs.replace(settings, exactly_once=True)
     around = Surroundings(plugins=service.plugins, notices=tell)
     async with ControlPlane.open(service.where, settings, around) as plane:
+        _warn(service, split_config(settings.topics, await plane.log.topics()))
         yield plane.service, plane.log
 
 
@@ -172,8 +175,7 @@ async def _following(
     reading, exactly_once = service.reading, service.exactly_once
     found = await open_log(service.where, reading.opening(exactly_once=exactly_once))
     try:
-        for problem in found.problems:
-            note(f"{safe(service.where)}: {safe(str(problem))}")
+        _warn(service, found.problems)
         follower = Follower(
             found.log,
             topics=reading.topics,
@@ -193,6 +195,11 @@ async def _following(
             yield known, found.log
     finally:
         await found.log.close()
+
+
+def _warn(service: Service, problems: Iterable[str]) -> None:
+    for problem in problems:
+        note(f"{safe(service.where)}: {safe(problem)}")
 
 
 async def _announce(service: Service, log: ReadableLog, follower: Follower, url: str) -> None:

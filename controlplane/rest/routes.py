@@ -24,6 +24,7 @@ from controlplane.rest.errors import (
     NoSuchMethod,
     NoSuchPath,
     NotReady,
+    RestError,
     refused,
 )
 from controlplane.rest.paths import matches
@@ -94,13 +95,18 @@ def _viewing(view: reads.View) -> Answering:
             call.query,
             tracks_topics=service.tracks_topics,
         )
-        try:
-            shown = view(reading, *call.names)
-        except views.ReadFailed as error:
-            raise Failed(str(error)) from error
-        return Answer(OK, shown).noticed(notices)
+        return _viewed(view, reading, call.names).noticed(notices)
 
     return answer
+
+
+def _viewed(view: reads.View, reading: reads.Reading, names: Sequence[str]) -> Answer:
+    try:
+        return Answer(OK, view(reading, *names))
+    except views.ReadFailed as error:
+        return Failed(str(error)).answer()
+    except RestError as error:
+        return error.answer()
 
 
 # --- what is done -------------------------------------------------------------------------------
