@@ -1,8 +1,8 @@
 """States of the past: what a worker of a release would have known at a moment of its log.
 
-Nothing is kept on disk for it: the log is read up to the moment. So one question is worked on at a
-time, and the last few answers are kept. On a log whose old records are compacted away, a state of
-the past is what the remaining records tell of it.
+Nothing is kept on disk for it but snapshots: the log is read up to the moment, from the nearest one
+on. So one question is worked on at a time, and the last few answers are kept. On a log whose old
+records are compacted away, a state of the past is what the remaining records tell of it.
 """
 
 import asyncio
@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from controlplane.core.moments import UnknownMoment, is_vector, read_vector, shown
-from controlplane.core.order import ends_at
 from controlplane.core.profiles import KIP, Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.loading import load, own_topics, read_topics
 from controlplane.logs.cuts import Cut, fitted, padded
 from controlplane.logs.log import ReadableLog
 from controlplane.recent import Recent
+from controlplane.snapshots.marks import ends_up_to, place_of
 
 Ends = Mapping[str, Sequence[int]]
 
@@ -116,16 +116,12 @@ async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> Cu
     names = await read_topics(log, topics)
     if is_vector(moment):
         return await _fitted(log, read_vector(moment), topics, names)
-    wanted = [*dict.fromkeys([*names, *now])]
-    batches = [batch async for batch in log.read(wanted, stop=_only(now, wanted))]
-    cut = await _whole(log, ends_at(batches, moment, topics), names)
-    own = await _own_topics(log, topics, cut)
-    more = [topic for topic in own if topic not in wanted]
-    if more:
-        batches += [batch async for batch in log.read(more)]
-    if own:
-        cut = await _whole(log, ends_at(batches, moment, topics), [*names, *own])
-    return Cut(cut)
+    stop = {**await log.ends(names), **now}
+    place = await place_of(log, moment, topics, stop)
+    own = await _own_topics(log, topics, await _whole(log, place.ends, names))
+    more = await log.ends([topic for topic in own if topic not in stop])
+    ends = {**place.ends, **await ends_up_to(log, place.limit, more)}
+    return Cut(await _whole(log, ends, [*names, *own]))
 
 
 _Key = tuple[tuple[str, tuple[int, ...]], ...]
@@ -133,10 +129,6 @@ _Key = tuple[tuple[str, tuple[int, ...]], ...]
 
 def _key(ends: Ends) -> _Key:
     return tuple(sorted((topic, tuple(parts)) for topic, parts in ends.items()))
-
-
-def _only(ends: Ends, names: Sequence[str]) -> Ends:
-    return {topic: parts for topic, parts in ends.items() if topic in names}
 
 
 async def _own_topics(log: ReadableLog, topics: Topics, ends: Ends) -> list[str]:

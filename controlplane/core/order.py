@@ -11,6 +11,7 @@ A point in time is a cut through all partitions: a vector of end offsets.
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -99,27 +100,35 @@ def ends_at(batches: Iterable[Batch], moment: str, topics: Topics) -> dict[str, 
     """
     if is_vector(moment):
         return read_vector(moment)
-    ranked = list(_ranked(batches))
-    limit = _last_rank(ranked, moment, topics) if "@" in moment else _last_time(ranked, moment)
-    ends: dict[str, list[int]] = {}
-    for batch, ranks in ranked:
-        parts = ends.setdefault(batch.topic, [])
-        parts.extend([0] * (batch.partition + 1 - len(parts)))
-        # Ranks ascend within a partition, so what is in is always a prefix of it.
-        inside = bisect_right(ranks, limit)
-        if inside:
-            parts[batch.partition] = batch.offsets[inside - 1] + 1
-    return ends
+    found = list(ranked(batches))
+    return ends_within(found, limit_at(found, moment, topics))
 
 
 Rank = tuple[Any, ...]
+"""(running maximum, partition, offset, topic)."""
+
 Ranked = tuple[Batch, list[Rank]]
+"""A batch, and the ranks of its records."""
+
 _END = float("inf")
 
 
-def _ranked(batches: Iterable[Batch]) -> Iterator[Ranked]:
-    """Each batch with the ranks of its records: (running maximum, partition, offset, topic)."""
-    latest: dict[tuple[str, int], int] = {}
+class Begun(NamedTuple):
+    """The beginning of a partition, of which no record is looked at."""
+
+    end: int
+    """The offset behind its last record."""
+    latest_ms: int
+    """The running maximum of its timestamps."""
+
+
+BegunParts = Mapping[tuple[str, int], Begun]
+"""By topic and partition."""
+
+
+def ranked(batches: Iterable[Batch], begun: BegunParts = MappingProxyType({})) -> Iterator[Ranked]:
+    """Each batch with the ranks of its records, which lie behind what has begun."""
+    latest = {place: one.latest_ms for place, one in begun.items()}
     for batch in batches:
         place = batch.topic, batch.partition
         times = running_max(batch.timestamps, latest.get(place, -1))
@@ -133,16 +142,53 @@ def _ranked(batches: Iterable[Batch]) -> Iterator[Ranked]:
         )
 
 
-def _last_rank(ranked: Sequence[Ranked], moment: str, topics: Topics) -> Rank:
+def limit_at(found: Sequence[Ranked], moment: str, topics: Topics) -> Rank:
+    """The rank up to which records are in at a moment (see `ends_at`) that is no vector.
+
+    Raises:
+        UnknownMoment: not such a text, the log has no such record, or begins later.
+    """
+    return _last_rank(found, moment, topics) if "@" in moment else _last_time(found, moment)
+
+
+def time_limit(time_ms: int) -> Rank:
+    """The rank behind everything that was written up to a time."""
+    return time_ms, _END
+
+
+def ends_within(
+    found: Iterable[Ranked], limit: Rank, begun: BegunParts = MappingProxyType({})
+) -> dict[str, list[int]]:
+    """The cut behind the records up to a rank; what has begun is in."""
+    ends: dict[str, list[int]] = {}
+    for (topic, partition), beginning in begun.items():
+        _parts_to(ends, topic, partition)[partition] = beginning.end
+    for batch, ranks in found:
+        parts = _parts_to(ends, batch.topic, batch.partition)
+        # Ranks ascend within a partition, so what is in is always a prefix of it.
+        inside = bisect_right(ranks, limit)
+        if inside:
+            parts[batch.partition] = batch.offsets[inside - 1] + 1
+    return ends
+
+
+def _parts_to(ends: dict[str, list[int]], topic: str, partition: int) -> list[int]:
+    """The ends of a topic, with room for a partition."""
+    parts = ends.setdefault(topic, [])
+    parts.extend([0] * (partition + 1 - len(parts)))
+    return parts
+
+
+def _last_rank(found: Sequence[Ranked], moment: str, topics: Topics) -> Rank:
     """The rank of the record that is the last one in."""
     topic, partition, offset = read_position(moment, topics)
     there: list[int] = []
-    for batch, ranks in ranked:
+    for batch, ranks in found:
         if (batch.topic, batch.partition) == (topic, partition):
             if offset in batch.offsets:
                 return ranks[batch.offsets.index(offset)]
             there += batch.offsets
-    known = {batch.topic for batch, _ in ranked} | {*msgspec.structs.astuple(topics)}
+    known = {batch.topic for batch, _ in found} | {*msgspec.structs.astuple(topics)}
     why = _span(there, moment, offset, topic, partition)
     if topic not in known:
         names = ", ".join(topics.__struct_fields__)
@@ -160,13 +206,13 @@ def _span(there: Sequence[int], moment: str, missing: int, topic: str, partition
     return f"{topic} reaches from {stem}{first} to {stem}{last}{within}"
 
 
-def _last_time(ranked: Sequence[Ranked], moment: str) -> Rank:
+def _last_time(found: Sequence[Ranked], moment: str) -> Rank:
     """The rank behind everything that was written up to a time. Of an empty log, any will do."""
     time_ms = read_time_ms(moment)
-    times = [time_ms for _, ranks in ranked for time_ms, *_ in ranks]
+    times = [time_ms for _, ranks in found for time_ms, *_ in ranks]
     first_ms = min((one for one in times if one >= 0), default=None)
     if times and first_ms is None:
         raise UnknownMoment("the times of these records are unknown: give a record, as config@57")
     if first_ms is not None and time_ms < first_ms:
         raise too_early(moment, time_ms, first_ms)
-    return time_ms, _END
+    return time_limit(time_ms)

@@ -13,14 +13,15 @@ class Kept(NamedTuple):
     """A snapshot that is complete: under which number it lies, and what its maker says of it."""
 
     number: int
+    kind: str
     about: bytes
 
 
 class Shelf(Protocol):
     """The snapshots of one log. They are made in steps: `begin`, `add` by and by, `finish`."""
 
-    async def kept(self, topic: str, kind: str) -> Sequence[Kept]:
-        """The complete snapshots of a topic of this kind, the newest first."""
+    async def kept(self, topic: str, kind: str | None = None) -> Sequence[Kept]:
+        """The complete snapshots of a topic of this kind, or of every kind, the newest first."""
         ...
 
     def pieces(self, number: int) -> AsyncIterator[bytes]:

@@ -14,5 +14,5 @@ from one must give what reading everything gives. That holds
 * if the fold is the same: another release, isolation or version of the fold is another kind.
 
 A snapshot that is damaged is passed over, as if it were not there. `finding` looks for the nearest
-one, `keeping` makes them.
+one, `keeping` makes them; `marks` finds by them where in the log a moment lies.
 """

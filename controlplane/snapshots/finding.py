@@ -12,7 +12,7 @@ from controlplane.core.evolve import Fold, Part
 from controlplane.core.evolve.freezing import Damaged, Thawing, kind_of
 from controlplane.core.order import Ends
 from controlplane.logs.log import LogCorrupt
-from controlplane.logs.snapshots import Shelf, shelf_of
+from controlplane.logs.snapshots import Kept, Shelf, shelf_of
 
 DIGEST_BYTES = 16
 
@@ -28,17 +28,32 @@ class About(msgspec.Struct, frozen=True, array_like=True):
     """The ends of the topic when it was made: behind its own, by what was too young then."""
     rows: int
     """How many rows the tables in it have."""
-    digest: bytes = b""
-    """Of what stands above, and of all pieces."""
+    digest: bytes
+    """Of all pieces."""
 
 
 _ABOUT = msgspec.msgpack.Decoder(About)
 
 
-def digest_of(topic: str, kind: str, about: About) -> blake2b:
-    """The digest of a snapshot that has no pieces yet."""
-    told = msgspec.structs.replace(about, digest=b"")
-    return blake2b(msgspec.msgpack.encode((topic, kind, told)), digest_size=DIGEST_BYTES)
+def digest_of(*pieces: bytes) -> blake2b:
+    """The digest of pieces, to which further ones may be added."""
+    return blake2b(b"".join(pieces), digest_size=DIGEST_BYTES)
+
+
+def sealed(topic: str, kind: str, about: About) -> bytes:
+    """What is told of a snapshot as bytes, behind a digest of them and of whose they are."""
+    told = msgspec.msgpack.encode(about)
+    return _seal(topic, kind, told) + told
+
+
+def _unsealed(topic: str, kept: Kept) -> About | None:
+    """What is told of a snapshot; None if that is damaged, or told of another one."""
+    seal, told = kept.about[:DIGEST_BYTES], kept.about[DIGEST_BYTES:]
+    return _ABOUT.decode(told) if seal == _seal(topic, kept.kind, told) else None
+
+
+def _seal(topic: str, kind: str, told: bytes) -> bytes:
+    return digest_of(msgspec.msgpack.encode((topic, kind)), told).digest()
 
 
 class Found(NamedTuple):
@@ -66,14 +81,12 @@ async def beginnings(log: object, fold: Fold, stop: Ends) -> dict[str, Found]:
     return found
 
 
-async def abouts(shelf: Shelf, topic: str, kind: str) -> list[tuple[int, About]]:
-    """What is told of each snapshot of a topic, with its number, the newest first."""
-    told: list[tuple[int, About]] = []
+async def abouts(shelf: Shelf, topic: str, kind: str | None = None) -> list[tuple[int, About]]:
+    """What is told of each snapshot of a topic (and kind), with its number, the newest first."""
     with suppress(LogCorrupt):
-        for kept in await shelf.kept(topic, kind):
-            with suppress(msgspec.MsgspecError):
-                told.append((kept.number, _ABOUT.decode(kept.about)))
-    return told
+        every = ((one.number, _unsealed(topic, one)) for one in await shelf.kept(topic, kind))
+        return [(number, about) for number, about in every if about is not None]
+    return []
 
 
 async def _nearest(shelf: Shelf, fold: Fold, topic: str, stop: Sequence[int]) -> Found | None:
@@ -84,7 +97,7 @@ async def _nearest(shelf: Shelf, fold: Fold, topic: str, stop: Sequence[int]) ->
         if all(end <= upto for end, upto in zip(about.ends, stop, strict=False))
     ]
     for number, about in sorted(within, key=lambda one: sum(one[1].ends), reverse=True):
-        digest, thawing = digest_of(topic, kind, about), Thawing(fold.topics, topic)
+        digest, thawing = digest_of(), Thawing(fold.topics, topic)
         with suppress(Damaged, LogCorrupt):
             async for piece in shelf.pieces(number):
                 digest.update(piece)

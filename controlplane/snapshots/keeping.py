@@ -13,7 +13,7 @@ from controlplane.core.watermark import NEVER_MS, Watermark
 from controlplane.loading import load_topics
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.snapshots import Shelf, shelf_of
-from controlplane.snapshots.finding import About, abouts, digest_of
+from controlplane.snapshots.finding import About, abouts, digest_of, sealed
 
 SLICE_BYTES = 4 * 2**20
 """Bytes that are written in one transaction, beside which appends wait: some ten milliseconds."""
@@ -94,14 +94,14 @@ class _Maker:
         settled = await self._settled(upto)
         await load_topics(self._log, self._fold, [self._topic], {self._topic: settled.ends})
         part = self._fold.part(self._topic)
-        about = About(settled.ends, settled.latest, upto, part.rows)
-        digest = digest_of(self._topic, self._kind, about)
+        digest = digest_of()
         for pieces in _slices(freeze(part)):
             digest.update(b"".join(pieces))
             if not await self._shelf.add(number, pieces):
                 return False
-        told = msgspec.structs.replace(about, digest=digest.digest())
-        return await self._shelf.finish(number, msgspec.msgpack.encode(told), self._settings.kept)
+        about = About(settled.ends, settled.latest, upto, part.rows, digest.digest())
+        told = sealed(self._topic, self._kind, about)
+        return await self._shelf.finish(number, told, self._settings.kept)
 
     async def _newest(self) -> About | None:
         told = await abouts(self._shelf, self._topic, self._kind)

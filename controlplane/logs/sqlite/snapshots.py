@@ -21,8 +21,8 @@ class SqliteShelf:
         self._pool = pool
         self._writer = writer
 
-    async def kept(self, topic: str, kind: str) -> Sequence[Kept]:
-        """The complete snapshots of a topic of this kind, the newest first."""
+    async def kept(self, topic: str, kind: str | None = None) -> Sequence[Kept]:
+        """The complete snapshots of a topic of this kind, or of every kind, the newest first."""
         return await asyncio.to_thread(self._pool.ask, partial(_kept, topic=topic, kind=kind))
 
     async def pieces(self, number: int) -> AsyncIterator[bytes]:
@@ -62,17 +62,18 @@ def _sweep(ledger: Ledger) -> None:
     )
 
 
-def _kept(connection: sqlite3.Connection, topic: str, kind: str) -> list[Kept]:
+def _kept(connection: sqlite3.Connection, topic: str, kind: str | None) -> list[Kept]:
     # A file that nobody has written to since an older release has no such table.
     there = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'snapshot'").fetchone()
     if there is None:
         return []
     rows = connection.execute(
-        """SELECT number, CAST(about AS BLOB) FROM snapshot
-           WHERE topic = ? AND kind = ? AND about IS NOT NULL ORDER BY number DESC""",
+        """SELECT number, kind, CAST(about AS BLOB) FROM snapshot
+           WHERE topic = ?1 AND kind = coalesce(?2, kind) AND about IS NOT NULL
+           ORDER BY number DESC""",
         (topic, kind),
     )
-    return [Kept(number, about) for number, about in rows]
+    return list(map(Kept._make, rows))
 
 
 def _pieces(connection: sqlite3.Connection, number: int, first: int) -> list[bytes]:
