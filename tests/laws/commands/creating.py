@@ -109,7 +109,7 @@ def n2(life: Life) -> Iterator[None]:
 def n3(life: Life) -> Iterator[None]:
     """A creation that failed on its way leaves no offsets but old ones, and no connector."""
     for act, command in _with_offsets(life):
-        if isinstance(act.ended, Rejected):
+        if isinstance(act.ended, Rejected) and not life.disturbed(act):
             before, after = (
                 one.offsets(act.name, command.config) for one in (act.before, act.after)
             )
