@@ -83,7 +83,7 @@ def in_python() -> tuple[Plugin, ...]:
         Unloadable: one of them cannot be used.
     """
     declared = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    return tuple(described(_loaded(point)) for point in declared)
+    return tuple(_declared(point) for point in declared)
 
 
 def described(connector: type[Connector]) -> Plugin:
@@ -94,23 +94,50 @@ def described(connector: type[Connector]) -> Plugin:
     """
     name = f"{connector.__module__}.{connector.__qualname__}"
     try:
-        kind, version = connector.kind, connector.version
-        config = checked_keys(connector.config)
+        kind, version, config = connector.kind, connector.version, tuple(connector.config)
+        _check(kind, version, config)
+        checked_keys(config)
     except (AttributeError, TypeError, CatalogueError) as error:
         raise Unloadable(f"{name} is no connector: {error}") from None
-    if kind not in {"source", "sink"}:
-        raise Unloadable(f"{name} is no connector: its kind is {kind!r}, not source or sink")
     hook = partial(_asked, connector) if hasattr(connector, "alter_offsets") else None
     return Plugin(class_name=name, type=kind, version=version, config=config, hook=hook)
 
 
+def _check(kind: object, version: object, config: tuple[object, ...]) -> None:
+    """What a class tells may be anything.
+
+    Raises:
+        TypeError: it is not what it must be.
+    """
+    if kind not in ("source", "sink"):
+        raise TypeError(f"its kind is {kind!r}, not source or sink")
+    if not isinstance(version, str):
+        raise TypeError(f"its version is {version!r}, which is no text")
+    for key in config:
+        if not isinstance(key, ConfigKey):
+            raise TypeError(f"its config holds {key!r}, which is no ConfigKey")
+
+
+def _declared(point: EntryPoint) -> Plugin:
+    """One bad package keeps every plane from opening, so it is named."""
+    try:
+        return described(_loaded(point))
+    except Unloadable as error:
+        package = "a package" if point.dist is None else f"the package {point.dist.name}"
+        raise Unloadable(
+            f"{error} (declared as {point.name} by {package}: mend or uninstall it)"
+        ) from error
+
+
 def _loaded(point: EntryPoint) -> type[Connector]:
+    if not EntryPoint.pattern.match(point.value):
+        raise Unloadable(f"{point.value!r} names no class: write it like package.module:Class")
     try:
         loaded: type[Connector] = point.load()
     except Exception as error:
-        raise Unloadable(f"{point.value}, declared as {point.name}, fails: {error!r}") from error
+        raise Unloadable(f"{point.value} cannot be loaded: {error!r}") from error
     if not isinstance(loaded, type):
-        raise Unloadable(f"{point.value}, declared as {point.name}, is no class")
+        raise Unloadable(f"{point.value} is no class")
     return loaded
 
 

@@ -188,9 +188,23 @@ class Wordy(Silent):
     config = (ConfigKey(name="k", type="INT", valid=("an odd number",)),)  # type: ignore[assignment]
 
 
+class Numbered(Silent):
+    """One whose version is a number."""
+
+    version = 1  # type: ignore[assignment]
+
+
+class Listing(Silent):
+    """One that lists the names of its keys."""
+
+    config = ("k",)  # type: ignore[assignment]
+
+
 @pytest.mark.parametrize(
     ("connector", "told"),
     [
+        (Numbered, "its version is 1, which is no text"),
+        (Listing, "its config holds 'k', which is no ConfigKey"),
         (Lamp, "its kind is 'lamp', not source or sink"),
         (Wordy, "k: 'an odd number' are no words for valid values"),
         (object, "has no attribute 'kind'"),
@@ -226,15 +240,18 @@ def test_declared_connectors_are_not_all_there_are(
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        ("nowhere:B", "nowhere:B, declared as b, fails: ModuleNotFoundError"),
-        ("declared:B", "declared:B, declared as b, fails: AttributeError"),
-        ("declared:not_a_class", "declared:not_a_class, declared as b, is no class"),
+        ("nowhere:B", "nowhere:B cannot be loaded: ModuleNotFoundError"),
+        ("declared:B", "declared:B cannot be loaded: AttributeError"),
+        ("declared:not_a_class", "declared:not_a_class is no class"),
+        ("declared B", "'declared B' names no class: write it like package.module:Class"),
+        ("builtins:object", "builtins.object is no connector: "),
     ],
 )
 def test_declared_wrongly(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str, told: str
 ) -> None:
-    """The declaration is told, and what came of it."""
+    """The declaration is told, what came of it, and who has to mend it."""
     declare(monkeypatch, tmp_path, b=value)
-    with pytest.raises(Unloadable, match=told):
+    who = r".* \(declared as b by the package declaring: mend or uninstall it\)$"
+    with pytest.raises(Unloadable, match=f"^{told}{who}"):
         in_python()

@@ -190,7 +190,7 @@ def test_a_package_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, tmp_pa
     """It is named in one sentence."""
     declare(monkeypatch, tmp_path, b="declared:B")
     told = refusal(call("plan", LOG, "PUT", "/connectors/pages/stop"))
-    assert "declared:B, declared as b, fails: AttributeError" in told
+    assert "declared:B cannot be loaded: AttributeError" in told
 
 
 def test_nothing_is_written(tmp_path: Path) -> None:
