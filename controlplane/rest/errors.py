@@ -14,12 +14,17 @@ CREATED = 201
 ACCEPTED = 202
 NO_CONTENT = 204
 BAD_REQUEST = 400
+UNAUTHORIZED = 401
 FORBIDDEN = 403
 NOT_FOUND = 404
 METHOD_NOT_ALLOWED = 405
 NOT_ACCEPTABLE = 406
+REQUEST_TIMEOUT = 408
 CONFLICT = 409
+TOO_LARGE = 413
+URI_TOO_LONG = 414
 UNSUPPORTED_MEDIA_TYPE = 415
+HEADERS_TOO_LARGE = 431
 INTERNAL_ERROR = 500
 UNAVAILABLE = 503
 
@@ -157,6 +162,29 @@ class Forbidden(RestError):
     status = FORBIDDEN
 
 
+class Unauthorized(RestError):
+    """Nobody knows who asks. `challenges` say how to tell it (`WWW-Authenticate`)."""
+
+    status = UNAUTHORIZED
+
+    def __init__(self, message: str, challenges: Sequence[str]) -> None:
+        super().__init__(message)
+        self.challenges = challenges
+
+    def answer(self) -> Answer:
+        """With the challenges, without which a client need not try again."""
+        return super().answer()._replace(headers={"www-authenticate": ", ".join(self.challenges)})
+
+
+def unauthorized_by_extension(method: str) -> Answer:
+    """The same as Connect's own extension for basic authentication says it: text called JSON.
+
+    Source: `JaasBasicAuthFilter`.
+    """
+    told_as = TEXT if method == "OPTIONS" else JSON
+    return Answer(UNAUTHORIZED, "User cannot access the resource.", told_as)
+
+
 class Conflict(RestError):
     """It is there already, or somebody else is changing it just now."""
 
@@ -165,6 +193,56 @@ class Conflict(RestError):
 
 class NotReady(RestError):
     """The log has not been read to its end yet, or cannot be reached."""
+
+    status = UNAVAILABLE
+
+
+class _Ending(RestError):
+    """What has been sent is left unread, so the connection is of no more use."""
+
+    def answer(self) -> Answer:
+        return super().answer()._replace(headers={"connection": "close"})
+
+
+class BodyTooLarge(_Ending):
+    """The body has more bytes than are read."""
+
+    status = TOO_LARGE
+
+
+class BodyTooSlow(_Ending):
+    """The body does not come in time."""
+
+    status = REQUEST_TIMEOUT
+
+
+class BodyCutOff(_Ending):
+    """The client has gone away in the middle of a body: there is nobody to read this."""
+
+    status = BAD_REQUEST
+
+
+class HeadTooLarge(_Ending):
+    """The target or the headers of a request are longer than they may be."""
+
+    status = HEADERS_TOO_LARGE
+    reason = "Request Header Fields Too Large"
+
+    def page(self) -> Answer:
+        """What the server of releases up to 3.9 sends instead, before Connect sees anything."""
+        page = f"<h1>Bad Message {self.status}</h1><pre>reason: {self.reason}</pre>"
+        return Answer(self.status, page, HTML, {"connection": "close"})
+
+
+class TargetTooLong(HeadTooLarge):
+    """The target alone is too long."""
+
+    status = URI_TOO_LONG
+    reason = "URI Too Long"
+
+
+class TooBusy(RestError):
+    """As many requests are being answered as may be."""
 
     status = UNAVAILABLE
 

@@ -1,0 +1,62 @@
+"""What can be told of a request by itself, before anybody answers it."""
+
+from typing import NamedTuple
+
+from starlette.types import Scope
+
+from controlplane.core.profiles import KIP, Profile, UnknownRelease
+from controlplane.rest import routes
+from controlplane.rest.errors import RestError
+from controlplane.rest.paths import parse_target
+from controlplane.rest.requests import Request, check_media, read_request
+
+_COMPAT = "/compat/"
+_LENIENT = Profile.of(KIP)
+"""Takes every path apart that any release takes."""
+
+
+class Asked(NamedTuple):
+    """A request, and the release as which it is to be answered."""
+
+    request: Request
+    path: tuple[str, ...]
+    """Decoded, without mount and dialect; of a path that cannot be taken apart, one that nothing
+    answers to."""
+    profile: Profile
+    compat: bool
+    """Whether the request speaks to a release of Kafka, and not to us."""
+
+    def check_routed(self) -> None:
+        """Refuse what a worker refuses before any of its filters: path, method, media types.
+
+        Raises:
+            RestError: with what it says.
+        """
+        path, _ = parse_target(self.request.target, self.profile)
+        found = routes.at(path, self.request.target, self.profile)
+        if self.request.method == "OPTIONS":
+            return
+        endpoint = routes.of_method(found, self.request.method)
+        check_media(self.request, consumes_json=endpoint.consumes_json)
+
+
+def asked(scope: Scope, dialect: Profile) -> Asked:
+    """What a request asks, of one who speaks as `dialect` where nobody says otherwise."""
+    request = read_request(scope)
+    mount = scope.get("root_path", "")
+    compat = scope["path"].removeprefix(mount).startswith(_COMPAT)
+    return Asked(request, _path(request.target), _profile(request.profile, dialect), compat)
+
+
+def _path(target: str) -> tuple[str, ...]:
+    try:
+        return parse_target(target, _LENIENT).segments
+    except RestError:
+        return ("",)
+
+
+def _profile(release: str | None, dialect: Profile) -> Profile:
+    try:
+        return dialect if release is None else Profile.of(release)
+    except UnknownRelease:
+        return dialect

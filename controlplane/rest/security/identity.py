@@ -1,0 +1,187 @@
+"""Who asks: proved by a password or a token, or told by a proxy that is believed."""
+
+import asyncio
+import hmac
+import secrets
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from pathlib import Path
+from typing import NamedTuple
+
+from starlette.datastructures import Headers
+
+from controlplane.observe import Logger
+from controlplane.properties import SettingsError
+from controlplane.recent import Recent
+from controlplane.rest.security.files import CredentialFile
+from controlplane.rest.security.hashes import Hash, Kept, Scrypt, password_line, token_line
+from controlplane.rest.security.roles import Role
+from controlplane.rest.security.settings import AuthSettings
+
+PROVED_KEPT = 1_000
+"""Passwords of which it is remembered that they are right: scrypt is slow on purpose, and a client
+sends its password with every request."""
+
+
+class Principal(NamedTuple):
+    """Somebody who is known, and what he may do."""
+
+    name: str
+    role: Role
+
+
+class Unproved(Exception):
+    """What somebody says of himself is not right. The message says no more than that."""
+
+
+class Asker(NamedTuple):
+    """What a request tells of who sends it."""
+
+    headers: Headers
+    peer: str | None
+    """The address that the connection comes from; None: it has none."""
+
+    def only(self, header: str) -> str | None:
+        """The value of a header; None where it is missing.
+
+        Raises:
+            Unproved: it is there more than once, and nobody knows which one is meant.
+        """
+        found = self.headers.getlist(header)
+        if len(found) > 1:
+            raise Unproved(f"the header {header} is there {len(found)} times")
+        return found[0] if found else None
+
+
+class Identities:
+    """Everybody who is known."""
+
+    def __init__(self, settings: AuthSettings, verifications_max: int, logger: Logger) -> None:
+        """Read the files.
+
+        Raises:
+            SettingsError: a file or an address is none, or a header is to be believed from nobody.
+        """
+        self._settings = settings
+        self._passwords = _file(settings.password_file, password_line, logger)
+        self._tokens = _file(settings.token_file, token_line, logger)
+        self._proxies = _proxies(settings)
+        self._verifying = asyncio.Semaphore(verifications_max)
+        self._proved: Recent[bytes, bool] = Recent(PROVED_KEPT)
+        self._own_key = secrets.token_bytes()
+        self._nobodys = Scrypt.of(secrets.token_hex())
+
+    async def of(self, asker: Asker) -> Principal | None:
+        """Who asks; None: he does not say.
+
+        Raises:
+            Unproved: he says what is not right.
+        """
+        told = self._told_by_proxy(asker)
+        if told is not None:
+            return told
+        sent = asker.only("authorization")
+        if sent is None:
+            return self._anonymous()
+        scheme, _, proof = sent.strip().partition(" ")
+        match scheme.lower():
+            case "basic" if self._passwords is not None:
+                return await self._with_password(self._passwords.now(), proof.strip())
+            case "bearer" if self._tokens is not None:
+                return _with_token(self._tokens.now(), proof.strip())
+        raise Unproved("the header Authorization is of a kind that is not asked for here")
+
+    def challenges(self) -> Sequence[str]:
+        """How somebody is asked to say who he is (RFC 7617, RFC 6750)."""
+        realm = 'realm="controlplane"'
+        basic = [f'Basic {realm}, charset="UTF-8"'] if self._passwords is not None else []
+        bearer = [f"Bearer {realm}"] if self._tokens is not None else []
+        return [*basic, *bearer]
+
+    def _anonymous(self) -> Principal | None:
+        role = self._settings.anonymous_role
+        return None if role == "none" else Principal("anonymous", Role.of(role))
+
+    # --- a proxy --------------------------------------------------------------------------------
+
+    def _told_by_proxy(self, asker: Asker) -> Principal | None:
+        header, role_header = self._settings.proxy_header, self._settings.proxy_role_header
+        if header is None or not self._believes(asker.peer):
+            return None
+        name = asker.only(header)
+        if not name:
+            return None
+        role = (asker.only(role_header) if role_header else None) or self._settings.proxy_role
+        try:
+            return Principal(name, Role.of(role.strip()))
+        except KeyError:
+            raise Unproved("the proxy tells a role that there is not") from None
+
+    def _believes(self, peer: str | None) -> bool:
+        try:
+            address = ip_address(peer or "")
+        except ValueError:
+            return False
+        mapped = getattr(address, "ipv4_mapped", None) or address  # ::ffff:10.0.0.1 is 10.0.0.1
+        return any(mapped in network for network in self._proxies)
+
+    # --- a password -----------------------------------------------------------------------------
+
+    async def _with_password(self, known: Sequence[Kept], proof: str) -> Principal:
+        name, password = _name_and_password(proof)
+        kept = next((one for one in known if one.name == name), None)
+        # Who is not known costs as much as who is: else the time would tell the names.
+        hash_ = self._nobodys if kept is None else kept.hash
+        if not await self._fits(hash_, password) or kept is None:
+            raise Unproved("the name or the password is not right")
+        return Principal(kept.name, kept.role)
+
+    async def _fits(self, hash_: Hash, password: str) -> bool:
+        proof = f"{hash_} {password}".encode("utf-8", "surrogatepass")
+        key = hmac.digest(self._own_key, proof, "sha256")
+        if self._proved.get(key):
+            return True
+        async with self._verifying:
+            fits = await asyncio.to_thread(hash_.fits, password)
+        if fits:
+            self._proved.put(key, value=True)
+        return fits
+
+
+def _with_token(known: Iterable[Kept], token: str) -> Principal:
+    """Whose token it is. All are looked at: how long it takes does not tell how far it fits."""
+    found = [Principal(one.name, one.role) for one in known if one.hash.fits(token)]
+    if not found:
+        raise Unproved("the token is not known")
+    return found[0]
+
+
+def _name_and_password(proof: str) -> tuple[str, str]:
+    """What basic authentication holds; clients that know no UTF-8 send Latin-1."""
+    try:
+        raw = b64decode(proof, validate=True)
+    except ValueError:
+        raise Unproved("the header Authorization holds no Base64") from None
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = raw.decode("latin-1")
+    name, _, password = text.partition(":")
+    return name, password
+
+
+def _file(path: str | None, line: Callable[[str], Kept], logger: Logger) -> CredentialFile | None:
+    return None if path is None else CredentialFile(Path(path), line, logger)
+
+
+def _proxies(settings: AuthSettings) -> Sequence[IPv4Network | IPv6Network]:
+    if settings.proxy_header and not settings.proxy_addresses:
+        raise SettingsError(
+            "auth.proxy.header is to be believed, and auth.proxy.addresses does not say from whom: "
+            "anybody could send it"
+        )
+    try:
+        return [ip_network(one, strict=False) for one in settings.proxy_addresses]
+    except ValueError as bad:
+        raise SettingsError(f"auth.proxy.addresses: {bad}: use 10.0.0.7 or 10.0.0.0/8") from None

@@ -1,0 +1,144 @@
+"""Browsers that ask from pages of other hosts (CORS): `access.control.allow.origin` and `.methods`.
+
+Each release answers as its server did (`Profile.rest_cross_origin`): Jetty's filter up to 3.9, its
+handler from 4.0 on, both of which pass the question before the request (a preflight) on, so that
+behind a login it is refused. At the root it is answered here: a browser sends no name with it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from controlplane.core.profiles import Profile
+from controlplane.rest.errors import NO_CONTENT, Answer
+from controlplane.rest.security.asked import Asked, asked
+from controlplane.rest.wire import response
+
+_SIMPLE = ("GET", "POST", "HEAD")
+"""What a browser sends without asking first."""
+
+
+class Manner(NamedTuple):
+    """How one server answers requests from elsewhere."""
+
+    credentials: bool
+    max_age_s: int
+    headers: tuple[str, ...]
+    """What a request may have beside what every one may."""
+    always_varies: bool
+    """Whether `Vary: Origin` goes with every answer, or only with those to origins that may ask."""
+    checks_headers: bool
+
+
+MANNERS: Mapping[str, Manner] = {
+    "filter": Manner(
+        credentials=True,
+        max_age_s=1_800,
+        headers=("X-Requested-With", "Content-Type", "Accept", "Origin"),
+        always_varies=False,
+        checks_headers=True,
+    ),
+    "handler": Manner(
+        credentials=False,
+        max_age_s=60,
+        headers=("Content-Type",),
+        always_varies=True,
+        checks_headers=False,
+    ),
+    "ours": Manner(
+        credentials=False,
+        max_age_s=60,
+        headers=("Content-Type", "Accept", "Authorization", "Idempotency-Key", "Last-Event-ID"),
+        always_varies=True,
+        checks_headers=True,
+    ),
+}
+"""By what a release is served (`Profile.rest_cross_origin`)."""
+
+
+class Allowed(NamedTuple):
+    """From where, and by which methods, may be asked."""
+
+    origins: tuple[str, ...]
+    """`*` stands for anything, alone or in an origin."""
+    methods: tuple[str, ...] = _SIMPLE
+
+    def has(self, origins: str) -> bool:
+        """Whether one of the origins that a browser names may ask."""
+        return any(
+            re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), origin)
+            for origin in origins.split()
+            for pattern in self.origins
+        )
+
+
+class Origins:
+    """Tells browsers which pages may read an answer. What is asked is answered in any case."""
+
+    def __init__(self, app: ASGIApp, allowed: Allowed, dialect: Profile) -> None:
+        self._app = app
+        self._allowed = allowed
+        self._dialect = dialect
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and add to its answer what browsers look for (ASGI)."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = asked(scope, self._dialect)
+        told = self._told(request, Headers(scope=scope))
+        if not request.compat and _ACCESS_METHODS in told:
+            await response(Answer(NO_CONTENT, "", None, told), "OPTIONS")(scope, receive, send)
+            return
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(told)
+            await send(message)
+
+        await self._app(scope, receive, sending)
+
+    def _told(self, request: Asked, headers: Headers) -> dict[str, str]:
+        """The headers of the answer."""
+        manner = MANNERS[request.profile.rest_cross_origin]
+        origin = headers.get("origin")
+        varies = {"vary": "Origin"} if manner.always_varies else {}
+        if origin is None or not self._allowed.has(origin):
+            return varies
+        wanted = headers.get("access-control-request-method")
+        if request.request.method != "OPTIONS" or wanted is None:
+            return varies | self._answered(manner, origin)
+        if wanted not in self._allowed.methods or not _may_have(headers, manner):
+            return varies
+        return varies | self._answered(manner, origin) | self._asked_before(manner)
+
+    def _answered(self, manner: Manner, origin: str) -> dict[str, str]:
+        varies = {} if self._allowed.origins == ("*",) else {"vary": "Origin"}
+        with_credentials = {"access-control-allow-credentials": "true"}
+        return {
+            "access-control-allow-origin": origin,
+            **varies,
+            **(with_credentials if manner.credentials else {}),
+        }
+
+    def _asked_before(self, manner: Manner) -> dict[str, str]:
+        return {
+            "access-control-max-age": str(manner.max_age_s),
+            _ACCESS_METHODS: ",".join(self._allowed.methods),
+            "access-control-allow-headers": ",".join(manner.headers),
+        }
+
+
+_ACCESS_METHODS = "access-control-allow-methods"
+
+
+def _may_have(headers: Headers, manner: Manner) -> bool:
+    """Whether a request may have the headers that the browser wants to send with it."""
+    if not manner.checks_headers:
+        return True
+    wanted: Sequence[str] = headers.get("access-control-request-headers", "").lower().split(",")
+    known = {"", *(one.lower() for one in manner.headers)}
+    return all(one.strip() in known for one in wanted)
