@@ -1,0 +1,50 @@
+"""Offsets that a foreign hand has put elsewhere than Kafka's partitioner puts their keys."""
+
+from pathlib import Path
+
+from controlplane.core import views
+from controlplane.core.commands import CreateConnector, ResetOffsets, StopConnector
+from controlplane.core.hazards import Danger, hazards
+from controlplane.core.partitioner import partition_of
+from controlplane.core.plugins import parse_catalogue
+from controlplane.core.profiles import Profile
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.plane import ControlPlane
+from tests.controller.scene import NOW_MS, OFFSETS, entries, plane_on, raw
+
+PLUGINS = parse_catalogue(b'[{"class":"lab.Source","type":"source"}]')
+KEY = '["orders",{"page":1}]'
+USUAL = partition_of(KEY.encode(), 25)
+ELSEWHERE = (USUAL + 1) % 25
+
+
+async def test_a_reset_holds_and_is_named(tmp_path: Path) -> None:
+    """Its tombstone goes where Kafka's would; also after retention the offset stays away.
+
+    A worker may read the partitions in another order, and find the offset: that is the hazard.
+    """
+    log = await SqliteLog.open(tmp_path / "state.db")
+    async with plane_on(log, plugins=PLUGINS) as plane:
+        await plane.execute(CreateConnector("orders", {"connector.class": "lab.Source"}))
+        await plane.execute(StopConnector("orders"))
+        await log.append([raw(OFFSETS, KEY, '{"row":7}', ELSEWHERE)])
+    async with plane_on(log, plugins=PLUGINS, now_ms=lambda: NOW_MS + 1) as plane:
+        assert _offsets(plane) == [{"row": 7}]
+        await plane.execute(ResetOffsets("orders"), key="reset")
+        assert _offsets(plane) == []
+    found = await entries(log, [OFFSETS])
+    assert [(one.partition, one.value is None) for one in found] == [
+        (ELSEWHERE, False),
+        (USUAL, True),
+    ]
+    assert await log.compact(OFFSETS) == 0
+    async with plane_on(log, plugins=PLUGINS) as plane:
+        assert _offsets(plane) == []
+    (hazard,) = hazards(found, Profile.of("kip"))
+    assert hazard.danger is Danger.PARTITION_ORDER
+    assert hazard.connector == "orders"
+    await log.close()
+
+
+def _offsets(plane: ControlPlane) -> list[object]:
+    return [one.offset for one in views.source_offsets(plane.state, "orders")]
