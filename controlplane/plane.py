@@ -20,12 +20,13 @@ import msgspec
 from controlplane.controller import Alone, Controller, Limits, Outside, Stepped, World
 from controlplane.core.commands import AnyCommand, Asked
 from controlplane.core.context import Context, Worker
+from controlplane.core.decide.sinks import group_of
 from controlplane.core.diff import Change, diff
 from controlplane.core.entry import Entry
 from controlplane.core.history import History, history
 from controlplane.core.order import entries_of, in_order
 from controlplane.core.owners import owner
-from controlplane.core.plan import Outcome, Plan, Rejected
+from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile, resolve
 from controlplane.core.state import ClusterState, Topics, check_topics
@@ -245,6 +246,16 @@ class ControlPlane:
             principal=principal,
         )
         return await self._controller.execute(asked, profile)
+
+    async def group_offsets(self, connector: str) -> GroupOffsets:
+        """What the consumer group of a sink connector has committed.
+
+        Raises:
+            OutsideFailed: it cannot be asked.
+        """
+        config = self.state.config.connectors.get(connector, {})
+        group = group_of(connector, config, self._context)
+        return await self._around.outside.group_offsets(group)
 
     async def history(self, connector: str) -> History:
         """All that the log tells of a connector: its records, and what each of them did."""

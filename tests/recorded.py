@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -99,7 +99,11 @@ WITHOUT_MIRRORS = ("life-2.8", "life-3.4", "life-3.9")
 @cache
 def plugins_of(history: str) -> Plugins:
     """The connector classes that were installed on a recorded cluster."""
+    return catalogued(msgspec.json.encode(installed(history)))
+
+
+def installed(history: str) -> list[dict[str, Any]]:
+    """The same, as a catalogue file lists them."""
     listed = msgspec.json.decode((HISTORIES / "catalogue.json").read_bytes())
     absent = "org.apache.kafka.connect.mirror." if history in WITHOUT_MIRRORS else "none"
-    there = [one for one in listed if not one["class"].startswith(absent)]
-    return catalogued(msgspec.json.encode(there))
+    return [one for one in listed if not one["class"].startswith(absent)]

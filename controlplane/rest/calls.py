@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, Protocol
 
 from controlplane.asof import Then
 from controlplane.core.commands import AnyCommand
-from controlplane.core.plan import Outcome, Plan, Rejected
+from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
 from controlplane.follower import Follower
@@ -29,6 +29,14 @@ class Commands(Protocol):
         self, command: AnyCommand, *, profile: Profile | None, believe_hooks: bool
     ) -> Plan | Rejected:
         """What would be done for it; nothing is written."""
+        ...
+
+    async def group_offsets(self, connector: str) -> GroupOffsets:
+        """What the consumer group of a sink connector has committed.
+
+        Raises:
+            OutsideFailed: it cannot be asked.
+        """
         ...
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from controlplane.core import java, views
+from controlplane.core.plan import GroupOffsets
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
@@ -26,6 +27,8 @@ class Reading(NamedTuple):
     query: dict[str, list[str]] = {}  # noqa: RUF012 - never written to
     tracks_topics: bool = True
     """Whether active topics may be asked for: `topic.tracking.enable` (KIP-558)."""
+    group: GroupOffsets | None = None
+    """What the consumer group of the sink that is asked about has committed; None: nobody knows."""
 
 
 View = Callable[..., Any]
@@ -37,6 +40,8 @@ class Route(NamedTuple):
     template: tuple[str, ...]
     known: Callable[[Profile], bool]
     view: View
+    of_group: bool = False
+    """Whether a sink's consumer group has a say in it."""
 
 
 def answer(reading: Reading, target: str) -> Answer:
@@ -102,13 +107,14 @@ def _connectors(reading: Reading) -> Any:
 
 def _expanded(reading: Reading, name: str, wanted: list[str]) -> dict[str, Any] | None:
     shown = {}
-    if "status" in wanted:
-        status = views.status(reading.state, name, reading.plugins)
-        if status is None:
-            return None
-        shown["status"] = entities.status(status, reading.state.profile)
-    if "info" in wanted:
-        shown["info"] = _info(reading, name)
+    for expansion in wanted:
+        if expansion == "status":
+            status = views.status(reading.state, name, reading.plugins)
+            if status is None:
+                return None
+            shown["status"] = entities.status(status, reading.state.profile)
+        if expansion == "info":
+            shown["info"] = _info(reading, name)
     return shown
 
 
@@ -168,17 +174,37 @@ def _topics(reading: Reading, name: str) -> Any:
 
 
 def _offsets(reading: Reading, name: str) -> Any:
-    kind = views.connector_type(reading.state, _known(reading, name), reading.plugins)
-    if kind == "sink":
+    sink = is_sink(reading, _known(reading, name))
+    shown = _group_offsets(reading, name) if sink else _source_offsets(reading, name)
+    if not reading.state.profile.rest_kip_offsets:
+        return {"offsets": shown}
+    kind = "sink" if sink else "source"
+    return {"offsets": {kind: [one for one in shown if one["offset"] is not None]}}
+
+
+def is_sink(reading: Reading, name: str) -> bool:
+    """Whether a connector's offsets lie in a consumer group."""
+    return views.connector_type(reading.state, name, reading.plugins) == "sink"
+
+
+def _source_offsets(reading: Reading, name: str) -> list[dict[str, Any]]:
+    found = views.source_offsets(reading.state, name)
+    return [{"partition": view.partition, "offset": view.offset} for view in found]
+
+
+def _group_offsets(reading: Reading, name: str) -> list[dict[str, Any]]:
+    if reading.group is None:
         raise Failed(
             f"Failed to retrieve consumer group offsets for sink connector {name}: "
             "they lie in its consumer group, not in the log that is read here"
         )
-    found = views.source_offsets(reading.state, name)
-    shown = [{"partition": view.partition, "offset": view.offset} for view in found]
-    if reading.state.profile.rest_kip_offsets:
-        return {"offsets": {"source": [one for one in shown if one["offset"] is not None]}}
-    return {"offsets": shown}
+    return [
+        {
+            "partition": {"kafka_partition": partition, "kafka_topic": topic},
+            "offset": {"kafka_offset": offset},
+        }
+        for topic, partition, offset in reading.group
+    ]
 
 
 def _always(_: Profile) -> bool:
@@ -197,5 +223,5 @@ ROUTES: tuple[Route, ...] = (
     Route((*_CONNECTOR, "status"), lambda profile: profile.statuses, _status),
     Route((*_CONNECTOR, "tasks", "{}", "status"), lambda profile: profile.statuses, _task_status),
     Route((*_CONNECTOR, "topics"), lambda profile: profile.rest_topics, _topics),
-    Route((*_CONNECTOR, "offsets"), lambda profile: profile.rest_offsets, _offsets),
+    Route((*_CONNECTOR, "offsets"), lambda profile: profile.rest_offsets, _offsets, of_group=True),
 )

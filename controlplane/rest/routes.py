@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from controlplane.controller.controller import TimedOut
+from controlplane.controller.outside import OutsideFailed
 from controlplane.controller.turns import TooMany
 from controlplane.core import views
 from controlplane.core.commands import AnyCommand
-from controlplane.core.plan import Rejected
+from controlplane.core.plan import GroupOffsets, Rejected
 from controlplane.core.profiles import Profile
 from controlplane.logs.log import Fenced, LogUnavailable
 from controlplane.rest import asks, outcomes, plans, reads, writes
@@ -82,7 +83,7 @@ def methods_of(found: dict[str, Endpoint]) -> Sequence[str]:
 # --- what is read -------------------------------------------------------------------------------
 
 
-def _viewing(view: reads.View) -> Answering:
+def _viewing(route: reads.Route) -> Answering:
     """An endpoint that shows a part of the state."""
 
     async def answer(call: Call) -> Answer:
@@ -95,7 +96,9 @@ def _viewing(view: reads.View) -> Answering:
             call.query,
             tracks_topics=service.tracks_topics,
         )
-        return _viewed(view, reading, call.names).noticed(notices)
+        if route.of_group and reads.is_sink(reading, *call.names):
+            reading = reading._replace(group=await _group(call, *call.names))
+        return _viewed(route.view, reading, call.names).noticed(notices)
 
     return answer
 
@@ -107,6 +110,17 @@ def _viewed(view: reads.View, reading: reads.Reading, names: Sequence[str]) -> A
         return Failed(str(error)).answer()
     except RestError as error:
         return error.answer()
+
+
+async def _group(call: Call, connector: str) -> GroupOffsets | None:
+    """What a sink's consumer group has committed by now; nobody knows what it had in the past."""
+    commands = call.service.commands
+    if commands is None or call.request.as_of is not None:
+        return None
+    try:
+        return await commands.group_offsets(connector)
+    except OutsideFailed as error:
+        raise Failed(str(error)) from error
 
 
 # --- what is done -------------------------------------------------------------------------------
@@ -180,7 +194,7 @@ def _always(_: Profile) -> bool:
 def _rows() -> Iterator[Endpoint]:
     for row in reads.ROUTES:
         consumes = row.template != ()
-        yield Endpoint("GET", row.template, row.known, _viewing(row.view), consumes_json=consumes)
+        yield Endpoint("GET", row.template, row.known, _viewing(row), consumes_json=consumes)
     for todo in writes.ROUTES:
         yield Endpoint(
             todo.method,

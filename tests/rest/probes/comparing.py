@@ -19,7 +19,7 @@ HEADERS = (
 )  # fmt: skip
 """Headers that clients look at. Who serves, when, and how long an answer is, is left out."""
 
-MAPS = ("config", "partition", "offset", "expanded", "tasks-config")
+MAPS = ("config", "partition", "offset", "by name", "tasks-config")
 """Members that hold a Java map: its order means nothing."""
 
 SETS = ("names", "offsets", "topics")
@@ -72,23 +72,24 @@ def _comparable(row: Row, text: str) -> Any:
     last = row.path.partition("?")[0].strip("/").rpartition("/")[2].partition(";")[0]
     root = ROOTS.get(last, "")
     if root == "names" and isinstance(value, dict) and "error_code" not in value:
-        root = "expanded"
+        root = "by name"
     return _canonical(value, root)
 
 
 def _canonical(value: Any, member: str) -> Any:
     """A value with its order made plain, or sorted away. `member`: what it is."""
     match value:
+        case str() | int() if member in VOLATILE:
+            return "something"
         case dict():
-            members = [(name, _canonical(one, name)) for name, one in value.items()]
+            configs = member == "tasks-config"
+            members = [(n, _canonical(one, "config" if configs else n)) for n, one in value.items()]
             return {"object": sorted(members, key=repr) if member in MAPS else members}
         case list():
             elements = [_canonical(one, "") for one in value]
             return sorted(elements, key=repr) if member in SETS else elements
         case str():
             return _masked(value)
-        case int() if member in VOLATILE:
-            return "a number"
     return value
 
 

@@ -1,23 +1,28 @@
 """The worlds of the probe, one after the other, each on a control plane of its own."""
 
+import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from itertools import groupby
 from typing import NamedTuple
 
 import msgspec
 
 from controlplane.core.context import Worker
+from controlplane.core.plugins import Plugins
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Settings, Surroundings
+from controlplane.plugins import catalogued
 from controlplane.rest.server import listen, serving
-from tests.recorded import plugins_of
+from tests.recorded import installed
 from tests.rest.probes.broker import Broker
 from tests.rest.probes.comparing import differences
 from tests.rest.probes.rows import RELEASE, Row, rows
 from tests.rest.probes.runtime import KEY, Runtime
 from tests.rest.probes.sending import Address, Response, ask, request_of
 
+CONNECTORS = ("source", "sink")
 PREFIX = f"/compat/{RELEASE}"
 HOSTS = {"pages": "127.0.0.1:8084"}
 """Which connectors the second worker runs, where there are two."""
@@ -54,6 +59,8 @@ async def replay(world: Row, rest: list[Row]) -> tuple[list[Told], list[Row]]:
     told, missed = [], []
     async with _opened(world, _traces(rest)) as (address, runtime):
         for row in rest:
+            if not row.race:
+                await runtime.settle(long=row.kind == "sleep" or row.contains is not None)
             match row.kind:
                 case "file":
                     runtime.write(row)
@@ -63,8 +70,6 @@ async def replay(world: Row, rest: list[Row]) -> tuple[list[Told], list[Row]]:
                     host = f"{address[0]}:{address[1]}"
                     given = await ask(address, request_of(row, PREFIX, host, KEY))
                     told.append(Told(row, given, differences(row, given)))
-            if not row.race:
-                await runtime.settle()
     return told, missed
 
 
@@ -72,16 +77,25 @@ async def replay(world: Row, rest: list[Row]) -> tuple[list[Told], list[Row]]:
 async def _opened(world: Row, traces: Mapping[str, str]) -> AsyncIterator[World]:
     log, broker = MemoryLog(), Broker()
     settings = _settings(world.workers["w1"])
-    around = Surroundings(plugins=plugins_of("life-3.9"), outside=broker)
+    around = Surroundings(plugins=_plugins(), outside=broker)
     hosts = HOSTS if len(world.workers) > 1 else {}
     listening = listen("127.0.0.1", 0)
     async with (
         ControlPlane.open(log, settings, around) as plane,
         serving(plane.app, listening),
     ):
-        runtime = Runtime(log, plane, broker, traces, hosts)
+        runtime = Runtime(log, plane, broker, traces, hosts, settings.worker.consumer_group_id)
         await runtime.lead()
         yield World(listening.getsockname(), runtime)
+
+
+@cache
+def _plugins() -> Plugins:
+    """The plugins that the workers listed, and what is known of the connectors among them."""
+    listed = next(row for row in rows() if row.path.endswith("?connectorsOnly=false"))
+    known = installed("life-3.9")
+    more = [one for one in json.loads(listed.answer or "") if one["type"] not in CONNECTORS]
+    return catalogued(msgspec.json.encode([*known, *more]))
 
 
 def _settings(told: Mapping[str, str]) -> Settings:
@@ -106,7 +120,7 @@ async def _holds(wait: Row, address: Address) -> bool:
     answer = await ask(address, request_of(row, PREFIX, "localhost", KEY))
     if wait.contains is not None:
         return wait.contains.encode() in answer.body
-    shown = msgspec.json.decode(answer.body)
+    shown = json.loads(answer.body)
     tasks = [one["state"] for one in shown.get("tasks", [])]
     return (shown.get("connector", {}).get("state"), tasks) == (wait.state, wait.tasks)
 
@@ -116,7 +130,7 @@ def _traces(rest: list[Row]) -> dict[str, str]:
     found = {}
     for row in rest:
         if row.answer is not None and row.answer.startswith("{"):
-            for trace in _traces_in(msgspec.json.decode(row.answer)):
+            for trace in _traces_in(json.loads(row.answer)):
                 found.setdefault(trace.partition("\n")[0], trace)
     return found
 

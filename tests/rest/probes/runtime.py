@@ -9,6 +9,7 @@ plane, somebody else who writes to the same log.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from controlplane.core import views
 from controlplane.core.codec import encode_config, encode_offset, encode_status
 from controlplane.core.commands import PublishTasks
 from controlplane.core.partitioner import partition_of
@@ -49,7 +50,7 @@ class Runtime:
     """The running part of the workers of one world.
 
     `traces` are those of the recording, by their first line; `hosts` tells who runs a connector
-    that the first worker does not run.
+    that the first worker does not run; `group` is that of all sinks, where they share one.
     """
 
     def __init__(
@@ -59,12 +60,15 @@ class Runtime:
         broker: Broker,
         traces: Mapping[str, str],
         hosts: Mapping[str, str],
+        group: str | None,
     ) -> None:
         self._log = log
         self._plane = plane
         self._broker = broker
         self._traces = traces
         self._hosts = hosts
+        self._group = group
+        self._seen: dict[str, tuple[Properties, bool]] = {}
         self._files: dict[str, list[str]] = {}
 
     def write(self, file: Row) -> None:
@@ -76,20 +80,34 @@ class Runtime:
         secret = SessionKey(KEY, "HmacSHA256", NOW_MS)
         await self._append([("connect-configs", *encode_config(secret, PROFILE))])
 
-    async def settle(self) -> None:
-        """Write all that is to be written until all is quiet."""
-        state = self._plane.state
-        for name in state.config.connectors:
-            tasks = self._tasks(state, name)
-            if tasks is not None and tasks != [*state.config.tasks.get(name, {}).values()]:
-                await self._plane.execute(PublishTasks(name, tuple(tasks)))
+    async def settle(self, *, long: bool) -> None:
+        """Write all that is to be written until all is quiet; offsets only if that takes `long`.
+
+        Sources and sinks commit how far they have come every second, and requests come faster.
+        """
+        await self._make_tasks()
         state = self._plane.state
         statuses = [encode_status(one, PROFILE) for one in self._reports(state)]
         await self._append([("connect-status", *one) for one in statuses])
-        await self._append([("connect-offsets", *one) for one in self._offsets(state)])
+        if long:
+            await self._append([("connect-offsets", *one) for one in self._offsets(state)])
+            self._consume(state)
+
+    async def _make_tasks(self) -> None:
+        """Let connectors that start, or have got another config, make their tasks."""
+        state = self._plane.state
+        for name, config in state.config.connectors.items():
+            runs = _runs(state, name)
+            before, self._seen[name] = self._seen.get(name), (config, runs)
+            if runs and before != (config, runs) and config.get("fail") != "tasks":
+                tasks = self._tasks(config)
+                if tasks != [*views.task_configs(state, name).values()]:
+                    await self._plane.execute(PublishTasks(name, tuple(tasks)))
+
+    def _consume(self, state: ClusterState) -> None:
         for name, config in state.config.connectors.items():
             if _runs(state, name) and _kind(config) == "FileStreamSink":
-                self._broker.consume(f"connect-{name}", config["topics"])
+                self._broker.consume(self._group or f"connect-{name}", config["topics"])
 
     async def _append(self, drafts: Iterable[tuple[str, bytes, bytes | None]]) -> None:
         """Write, as a foreign hand does, and wait until the plane has read it."""
@@ -102,15 +120,11 @@ class Runtime:
 
     # --- what a connector makes of its config ---------------------------------------------------
 
-    def _tasks(self, state: ClusterState, name: str) -> list[Properties] | None:
-        """The configs of a connector's tasks; None: it is not running and makes none."""
-        config = state.config.connectors[name]
-        if not _runs(state, name) or config.get("fail") == "tasks":
-            return None
+    def _tasks(self, config: Properties) -> list[Properties]:
+        """The configs of a connector's tasks."""
         kind = _kind(config)
         if kind != "PagesSource":
-            package = "org.apache.kafka.connect.file"
-            return [{**config, "task.class": f"{package}.{kind}Task"}]
+            return [{**config, "task.class": f"org.apache.kafka.connect.file.{kind}Task"}]
         more = {"task.class": "lab.PagesSourceTask"}
         numbers = range(int(config.get("tasks.max", 1)))
         return [{**config, **more, "task.number": str(number)} for number in numbers]
@@ -162,7 +176,7 @@ class Runtime:
                 return [config["topic"]] if lines else []
             case "FileStreamSink":
                 return [config["topics"]] if self._broker.ends.get(config["topics"]) else []
-        return config["topics"].split(",") if int(config.get("rows", 5)) else []
+        return config["topics"].split(",") if self._rows(config) else []
 
     # --- how far sources have come --------------------------------------------------------------
 
@@ -184,9 +198,17 @@ class Runtime:
                 lines = self._files[config["file"]]
                 position = sum(len(line) + 1 for line in lines)
                 yield {"filename": config["file"]}, {"position": position}
-            case "PagesSource" if rows := int(config.get("rows", 5)):
+            case "PagesSource" if rows := self._rows(config):
                 for page in range(PAGES_PER_TASK * int(config.get("tasks.max", 1))):
                     yield {"page": page}, {"row": rows}
+
+    def _rows(self, config: Properties) -> int:
+        """How many rows a page has; a file may tell it."""
+        told = str(config.get("rows", 5))
+        if told.startswith("${file:"):
+            path, _, key = told.removeprefix("${file:").removesuffix("}").rpartition(":")
+            told = dict(line.split("=") for line in self._files[path]).get(key, "")
+        return int(told) if told.isdigit() else 0
 
 
 def _kind(config: Properties) -> str:
