@@ -11,6 +11,7 @@ from controlplane.core.profiles import Profile
 from controlplane.core.records import Target
 from controlplane.rest import bodies
 from controlplane.rest.errors import BadRequest, NotFound
+from controlplane.rest.signatures import Signature
 
 
 class Asking(NamedTuple):
@@ -21,6 +22,8 @@ class Asking(NamedTuple):
     body: bytes | None = None
     signed: bool = False
     """It comes from a worker that has signed it with the cluster's key (KIP-507)."""
+    signature: Signature | None = None
+    """What is still to be checked of that."""
 
     def flag(self, name: str) -> bool:
         """A query parameter as Java's `Boolean.valueOf` reads it: what is not true is false."""
@@ -110,5 +113,8 @@ def fence_tasks(asking: Asking, name: str) -> AnyCommand:
 
 
 def _check_signed(asking: Asking) -> None:
-    if asking.profile.session_keys and not asking.signed:
+    if not asking.profile.session_keys or asking.signed:
+        return
+    if asking.signature is None:
         raise BadRequest("Internal request missing required signature")
+    asking.signature.check(asking.body or b"")

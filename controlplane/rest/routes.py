@@ -15,7 +15,7 @@ from controlplane.core.commands import AnyCommand
 from controlplane.core.plan import GroupOffsets, Rejected
 from controlplane.core.profiles import Profile
 from controlplane.logs.log import Fenced, LogUnavailable
-from controlplane.rest import asks, outcomes, plans, reads, writes
+from controlplane.rest import asks, outcomes, plans, reads, signatures, writes
 from controlplane.rest.calls import Call, Commands
 from controlplane.rest.errors import (
     OK,
@@ -30,6 +30,7 @@ from controlplane.rest.errors import (
 )
 from controlplane.rest.paths import matches
 from controlplane.rest.requests import is_spelled_out
+from controlplane.rest.signatures import Signature
 
 Answering = Callable[[Call], Awaitable[Answer]]
 
@@ -134,13 +135,20 @@ def _doing(route: writes.Route) -> Answering:
         assert commands is not None  # else this endpoint is not there
         if call.request.as_of is not None:
             raise BadQuestion("as_of= asks for the past, and nothing can be done to it")
-        asking = asks.Asking(call.profile, call.query, call.body)
+        signature = await _signature(call) if route.body == "bytes" else None
+        asking = asks.Asking(call.profile, call.query, call.body, signature=signature)
         command = route.meant(asking, *call.names)
         if asking.flag("dry_run"):
             return await _planned(call, commands, command)
         return await _done(call, commands, command)
 
     return answer
+
+
+async def _signature(call: Call) -> Signature | None:
+    """What tells that another worker asks, and the newest key that it can be checked with."""
+    state = await call.service.follower.state(call.profile)
+    return signatures.signature(call.request.headers, state.config.session_key)
 
 
 async def _planned(call: Call, commands: Commands, command: AnyCommand) -> Answer:
@@ -201,7 +209,8 @@ def _rows() -> Iterator[Endpoint]:
             todo.template,
             todo.known,
             _doing(todo),
-            reads_body=todo.ask is not None,
+            reads_body=todo.body is not None,
+            consumes_json=todo.body != "bytes",
             changes=True,
         )
 

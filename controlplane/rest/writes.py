@@ -5,7 +5,7 @@ Which rows there are, and the words for a request that means nothing, follow the
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from controlplane.core import commands as c
 from controlplane.core.commands import AnyCommand
@@ -26,6 +26,8 @@ class Route(NamedTuple):
     """Makes the command of a request; None: it says no more than the connector's name."""
     needs: str | None = None
     """The field of a profile that tells whether a release has it; None: every release has."""
+    body: Literal["json", "bytes"] | None = None
+    """What it reads of a request: a body that is called JSON, or one that is called anything."""
 
     def meant(self, asking: asks.Asking, *names: str) -> AnyCommand:
         """The command that a request means.
@@ -89,8 +91,22 @@ def _routes(path: tuple[str, ...], profile: Profile) -> Iterator[Route]:
 _C = "connectors/{}"
 
 ROUTES: tuple[Route, ...] = (
-    Route("POST", "connectors", c.CreateConnector, outcomes.config_written, asks.create),
-    Route("PUT", f"{_C}/config", c.PutConfig, outcomes.config_written, asks.put_config),
+    Route(
+        "POST",
+        "connectors",
+        c.CreateConnector,
+        outcomes.config_written,
+        asks.create,
+        body="json",
+    ),
+    Route(
+        "PUT",
+        f"{_C}/config",
+        c.PutConfig,
+        outcomes.config_written,
+        asks.put_config,
+        body="json",
+    ),
     Route(
         "PATCH",
         f"{_C}/config",
@@ -98,6 +114,7 @@ ROUTES: tuple[Route, ...] = (
         outcomes.config_written,
         asks.patch_config,
         needs="patches_configs",
+        body="json",
     ),
     Route("DELETE", _C, c.DeleteConnector, outcomes.nothing),
     Route("PUT", f"{_C}/pause", c.PauseConnector, outcomes.accepted, needs="target_states"),
@@ -126,6 +143,7 @@ ROUTES: tuple[Route, ...] = (
         outcomes.offsets_altered,
         asks.alter_offsets,
         needs="alters_offsets",
+        body="json",
     ),
     Route(
         "DELETE",
@@ -142,9 +160,25 @@ ROUTES: tuple[Route, ...] = (
         outcomes.nothing,
         asks.set_level,
         needs="logger_levels",
+        body="json",
     ),
-    Route("POST", f"{_C}/tasks", c.PublishTasks, outcomes.nothing, asks.publish_tasks),
-    Route("PUT", f"{_C}/fence", c.FenceTasks, outcomes.nothing, asks.fence_tasks, needs="fencing"),
+    Route(
+        "POST",
+        f"{_C}/tasks",
+        c.PublishTasks,
+        outcomes.nothing,
+        asks.publish_tasks,
+        body="bytes",
+    ),
+    Route(
+        "PUT",
+        f"{_C}/fence",
+        c.FenceTasks,
+        outcomes.nothing,
+        asks.fence_tasks,
+        needs="fencing",
+        body="bytes",
+    ),
 )
 
 _SHOWN: dict[Any, Callable[[outcomes.Done], Answer]] = {
