@@ -4,6 +4,7 @@ The loggers are made here and handed on; nothing global is set, so that a progra
 control plane keeps its own logging.
 """
 
+import logging
 import sys
 from typing import Any, Protocol, TextIO
 
@@ -64,9 +65,31 @@ def logger(stream: TextIO | None = None, *, quiet: bool = False) -> Logger:
     return made
 
 
+def heeding(told: Logger, level: logging.Logger) -> Logger:
+    """A logger that tells what one of Python's would, by the level that it has just then."""
+    return _Heeding(told, level)
+
+
 def silent() -> Logger:
     """A logger that tells nobody."""
     return _Silent()
+
+
+class _Heeding:
+    def __init__(self, told: Logger, level: logging.Logger) -> None:
+        self._told, self._level = told, level
+
+    def info(self, event: str, **facts: Any) -> None:
+        if self._level.isEnabledFor(logging.INFO):
+            self._told.info(event, **facts)
+
+    def warning(self, event: str, **facts: Any) -> None:
+        if self._level.isEnabledFor(logging.WARNING):
+            self._told.warning(event, **facts)
+
+    def exception(self, event: str, **facts: Any) -> None:
+        if self._level.isEnabledFor(logging.ERROR):
+            self._told.exception(event, **facts)
 
 
 class _Silent:

@@ -39,6 +39,8 @@ _EXPONENTS: tuple[tuple[str, str | None, Any], ...] = (
     ("4.0.2", None, "undecodable"),
 )
 
+_CROSS_ORIGIN: tuple[tuple[str, str | None, Any], ...] = (("0.9.0.0", "4.0.0", "filter"),)
+
 BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour(
         "json_empty_is_null",
@@ -99,7 +101,17 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("rest_topics", "KIP-558", _from("2.5.0")),
     Behaviour("rest_tasks_config", "KIP-661, KIP-970", _within(("2.8.0", "4.0.0"))),
     Behaviour("rest_offsets", "KIP-875", _from("3.5.0")),
+    Behaviour("rest_all_plugins", "KIP-769", _from("3.2.0")),
+    Behaviour("rest_framework_keys", "KAFKA-14843", _from("3.4.1")),
+    Behaviour("rest_kinds_by_class", "PluginType#from", _until("3.6.0")),
+    Behaviour("rest_order_in_group", "ConfigKeyInfo", _from("4.2.0")),
+    Behaviour("rest_failure_wrapped", "ConnectorPluginsResource", _from("2.6.0"), kip=False),
+    Behaviour("rest_loggers", "KIP-495", _from("2.4.0")),
+    Behaviour("rest_logger_times", "KIP-976", _from("3.7.0")),
+    Behaviour("rest_unset_loggers", "KAFKA-9366", _from("4.0.0")),
+    Behaviour("rest_health", "KIP-1017", _from("3.9.0")),
     Behaviour("rest_strict_paths", "Jetty 12", _from("4.0.0"), kip=False),
+    Behaviour("rest_cross_origin", "Jetty 12", _CROSS_ORIGIN, other="handler", kip="ours"),
     Behaviour("rest_kip_offsets", "KIP-875", (), kip=True),
     Behaviour("rest_kip_topics_reset", "KIP-558", (), kip=True),
     Behaviour("rest_bad_body_is_askers", "ours", (), kip=True),

@@ -17,6 +17,7 @@ import msgspec
 
 from controlplane.core.behaviours import BEHAVIOURS, Behaviour
 
+CrossOrigin = Literal["filter", "handler", "ours"]
 HugeExponent = Literal["infinity_or_zero", "infinity_only", "undecodable"]
 """What a number with an exponent beyond 2**31 becomes."""
 
@@ -140,8 +141,28 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """`GET /connectors/{c}/tasks-config`."""
     rest_offsets: bool
     """`GET /connectors/{c}/offsets`."""
+    rest_all_plugins: bool
+    """Plugins that are no connectors are listed, too, and each tells the keys that it defines."""
+    rest_framework_keys: bool
+    """Beside the keys that a connector defines, it tells those of Connect's own."""
+    rest_kinds_by_class: bool
+    """A plugin is of one kind: a converter of headers that is a converter, too, is called that."""
+    rest_order_in_group: bool
+    """A key's place in its group is told beside the group, and is called so."""
+    rest_failure_wrapped: bool
+    """What a validation fails at is told with its Java class, as a failure of the worker."""
+    rest_loggers: bool
+    """`/admin/loggers`."""
+    rest_logger_times: bool
+    """A logger tells when it was changed; to set the level that it has already is no change."""
+    rest_unset_loggers: bool
+    """Loggers without a level of their own are listed, too; a change answers what it changed."""
+    rest_health: bool
+    """`GET /health`."""
     rest_strict_paths: bool
     """An encoded slash, percent sign or control character in a path is refused (Jetty 12)."""
+    rest_cross_origin: CrossOrigin
+    """How browsers are let in from elsewhere: by Jetty's filter, by its handler (Jetty 12)."""
     rest_kip_offsets: bool
     """Offsets are answered, and may be asked for, in the representation of KIP-875."""
     rest_kip_topics_reset: bool

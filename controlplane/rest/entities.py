@@ -2,8 +2,13 @@
 
 from typing import Any
 
+import msgspec
+
+from controlplane.core.plugins import Plugin
+from controlplane.core.plugins.catalogue import UNDEFINED_VERSION
 from controlplane.core.profiles import Profile
 from controlplane.core.records import Status
+from controlplane.core.validation.result import ConfigInfo, KeyInfo, Validation
 from controlplane.core.views import ConnectorView, StatusView
 
 
@@ -28,3 +33,46 @@ def report(reported: Status, profile: Profile) -> dict[str, Any]:
     if profile.status_version:
         shown["version"] = reported.version
     return shown | ({"trace": reported.trace} if reported.trace else {})
+
+
+def plugin(found: Plugin, kind: str) -> dict[str, Any]:
+    """`PluginInfo`: without a version where it tells none."""
+    shown = {"class": found.class_name, "type": kind}
+    return shown | ({} if found.version == UNDEFINED_VERSION else {"version": found.version})
+
+
+def key(info: KeyInfo, profile: Profile) -> dict[str, Any]:
+    """`ConfigKeyInfo`."""
+    shown: dict[str, Any] = msgspec.structs.asdict(info) | {"dependents": list(info.dependents)}
+    if not profile.rest_order_in_group:
+        return shown
+    order = shown.pop("order")
+    names = list(shown)
+    before = names[: names.index("group") + 1]
+    placed = {name: shown[name] for name in before} | {"order_in_group": order}
+    return placed | shown  # fields keep the places that they have already
+
+
+def validation(found: Validation, profile: Profile) -> dict[str, Any]:
+    """`ConfigInfos`."""
+    return {
+        "name": found.name,
+        "error_count": found.error_count,
+        "groups": list(found.groups),
+        "configs": [_config(one, profile) for one in found.configs],
+    }
+
+
+def _config(one: ConfigInfo, profile: Profile) -> dict[str, Any]:
+    """`ConfigInfo`: a key and its value."""
+    value = one.value
+    return {
+        "definition": None if one.definition is None else key(one.definition, profile),
+        "value": {
+            "name": value.name,
+            "value": value.value,
+            "recommended_values": list(value.recommended_values),
+            "errors": list(value.errors),
+            "visible": value.visible,
+        },
+    }

@@ -250,6 +250,7 @@ class Worker(_Service):
     """A Connect worker.
 
     A setting's name is written with `__` for a dot: `Worker(…, offset__storage__partitions=25)`.
+    `more` are further artifacts on its class path, with their versions.
     """
 
     def __init__(
@@ -259,6 +260,7 @@ class Worker(_Service):
         *,
         jvm: tuple[str, ...] = SMALL_JVM,
         parts: tuple[str, ...] = PARTS,
+        more: tuple[str, ...] = (),
         **settings: Any,
     ) -> None:
         self.release = release
@@ -270,7 +272,7 @@ class Worker(_Service):
         own = {"bootstrap.servers": broker.bootstrap, "listeners": self.url}
         _write(self.config, WORKER, own, _dotted(settings))
         artifacts = [f"org.apache.kafka:connect-{part}:{release}" for part in parts]
-        path = classpath(*artifacts, LOGGING, silent=False)
+        path = classpath(*artifacts, *more, LOGGING, silent=False)
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
         self._program = JavaProgram(
             "worker", self.directory, path, QUIET, main, str(self.config), jvm=jvm

@@ -5,6 +5,7 @@ from controlplane.core.commands import ResetTopics, SetLoggerLevel
 from controlplane.core.context import Context
 from controlplane.core.decide.drafting import config_step, status_draft
 from controlplane.core.plan import Draft, Plan, Reason, Rejected, Step
+from controlplane.core.profiles import Profile
 from controlplane.core.records import ActiveTopic, LoggerLevel
 from controlplane.core.state import ClusterState
 
@@ -47,13 +48,20 @@ def _tombstones(state: ClusterState, name: str, context: Context) -> tuple[Draft
 
 def set_level(state: ClusterState, command: SetLoggerLevel, context: Context) -> Plan | Rejected:
     """A record for all workers, with the level as it was asked for."""
-    profile, level = context.profile, command.level
-    if not profile.logger_levels:
+    if not context.profile.logger_levels:
         return Rejected(Reason.NOT_OFFERED, None)
-    if profile.logger_levels_trimmed and not level:
-        return Rejected(Reason.FAILED, "Illegal null or empty Level name.")
-    known = java.trim(level) if profile.logger_levels_trimmed else level
-    if known.upper() not in LEVELS:
-        return Rejected(Reason.NO_SUCH_LOGGER_LEVEL, f"invalid log level '{level}'.")
-    record = LoggerLevel(command.namespace, level)
+    level = level_named(command.level, context.profile)
+    if isinstance(level, Rejected):
+        return level
+    record = LoggerLevel(command.namespace, command.level)
     return Plan((config_step(state, "level", [record], context),), commit_point="level")
+
+
+def level_named(text: str, profile: Profile) -> str | Rejected:
+    """The level that a text means, or what is said of one that means none."""
+    if profile.logger_levels_trimmed and not text:
+        return Rejected(Reason.FAILED, "Illegal null or empty Level name.")
+    level = (java.trim(text) if profile.logger_levels_trimmed else text).upper()
+    if level not in LEVELS:
+        return Rejected(Reason.NO_SUCH_LOGGER_LEVEL, f"invalid log level '{text}'.")
+    return level

@@ -11,7 +11,7 @@ from controlplane.core.validation.result import BAD_REQUEST, CONNECT, Failure
 from controlplane.core.validation.subject import Subject
 
 _CLASS = "connector.class"
-_ABSTRACT = frozenset(
+ABSTRACT = frozenset(
     f"org.apache.kafka.connect.{name}"
     for name in ("connector.Connector", "source.SourceConnector", "sink.SinkConnector")
 )
@@ -26,7 +26,7 @@ def find_connector(subject: Subject) -> Plugin | Failure:
         return Failure(BAD_REQUEST, told)
     if not isinstance(name, str):  # by a foreign hand
         return _missing(subject, f"The {_CLASS} {value_text(name)} is no text")
-    if name in _ABSTRACT:
+    if name in ABSTRACT:
         return _missing(subject, "Instantiation error")
     found = subject.path.connector(name)
     if isinstance(found, Plugin):

@@ -9,6 +9,7 @@ from controlplane.core.configdef.check import Checked
 from controlplane.core.configdef.definition import Definition
 from controlplane.core.configdef.values import JavaClass, Value
 from controlplane.core.plugins import Plugin
+from controlplane.core.profiles import Profile
 from controlplane.core.validation.subject import Subject
 
 _CONNECTOR = "connector.plugin.version"
@@ -23,10 +24,15 @@ VERSION = ".plugin.version"
 
 def connects_own(subject: Subject, plugin: Plugin) -> Definition:
     """What Connect defines, with the converters of the worker and the versions that there are."""
-    defaults: Mapping[str, str | None] = {}
-    if subject.profile.versioned_plugins:
-        defaults = {_CONNECTOR: plugin.version} | dict(_of_converters(subject))
+    defaults = connects_version(plugin, subject.profile)
+    if defaults:
+        defaults |= dict(_of_converters(subject))
     return subject.path.connects(plugin.type, defaults)
+
+
+def connects_version(plugin: Plugin, profile: Profile) -> dict[str, str | None]:
+    """The key for the version of a connector, with that which there is; none in older releases."""
+    return {_CONNECTOR: plugin.version} if profile.versioned_plugins else {}
 
 
 def recommend(subject: Subject, plugin: Plugin, checked: Mapping[str, Checked]) -> None:

@@ -1,0 +1,162 @@
+"""The loggers of this process and their levels: `/admin/loggers` (KIP-495, KIP-976).
+
+Python's `logging` keeps loggers as Log4j does: by name, each with a level of its own or that of the
+nearest one above it, and only those that somebody has asked for. So its loggers are what is shown
+and set here, under the names of Log4j's levels. They are Python's: `controlplane`, `aiokafka`. A
+name of Java's can be set all the same, and is remembered; nobody logs by it.
+
+Kafka: `Loggers`, and before 3.7 `LoggingResource`.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from controlplane.core.codec import decode_config
+from controlplane.core.decide.topics import level_named
+from controlplane.core.entry import Entry
+from controlplane.core.plan import Rejected
+from controlplane.core.profiles import Profile
+from controlplane.core.records import LoggerLevel
+from controlplane.core.state import ClusterState
+from controlplane.rest import bodies
+from controlplane.rest.errors import OK, Answer, NotFound, refused
+
+ROOT = "root"
+
+LEVELS = {
+    "ALL": 1,  # 0 would be none of its own
+    "TRACE": 5,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+    "OFF": 2**31 - 1,
+}
+"""Levels of Log4j and what they are in Python, rising."""
+
+
+class Loggers:
+    """The loggers of a hierarchy, and when they were changed by those who ask for it here.
+
+    `now_ms` is the clock. Without a `hierarchy` they are loggers of their own, at level INFO, so
+    that a program that embeds a control plane keeps its logging; `logging.root.manager` is that of
+    the process.
+    """
+
+    def __init__(self, now_ms: Callable[[], int], hierarchy: logging.Manager | None = None) -> None:
+        self._now_ms = now_ms
+        self._hierarchy = hierarchy or _apart()
+        self._changed_ms: dict[str, int] = {}
+
+    def named(self, name: str) -> logging.Logger:
+        """The logger of a name, which is there from now on."""
+        return self._hierarchy.getLogger(name)
+
+    def levels(self, profile: Profile) -> dict[str, Any]:
+        """`GET /admin/loggers`: those with a level of their own, or all that are not off."""
+        known = sorted(self._known(), key=lambda one: one[0])
+        if profile.rest_unset_loggers:
+            shown = [one for one in known if one[1].getEffectiveLevel() < LEVELS["OFF"]]
+        else:
+            shown = [one for one in known if one[1].level]
+        return {name: self._shown(name, logger, profile) for name, logger in shown}
+
+    def level(self, name: str, profile: Profile) -> dict[str, Any]:
+        """`GET /admin/loggers/{l}`: the level that counts for it.
+
+        Raises:
+            NotFound: nobody has asked for this logger yet.
+        """
+        wanted = _root_or(name)
+        for known, logger in self._known():
+            if known == wanted:
+                return self._shown(known, logger, profile)
+        raise NotFound(f"Logger {name} not found.")
+
+    def change(self, namespace: str, level: str, profile: Profile) -> list[str]:
+        """Give a logger and all beneath it a level of `LEVELS`; which those are, in order.
+
+        Beneath it are all whose names begin alike, whether or not a dot comes next.
+        """
+        top, number = _root_or(namespace), LEVELS[level]
+        meant = self._beneath(top)
+        before = {name: logger.getEffectiveLevel() for name, logger in meant.items()}
+        for name, logger in meant.items():
+            if profile.rest_unset_loggers:
+                sets = name == top or logger.level != logging.NOTSET
+            else:
+                sets = before[name] != number or not profile.rest_logger_times
+            if sets:
+                logger.setLevel(number)
+        changed = [
+            name
+            for name, logger in meant.items()
+            # One that is off has no level to Log4j 2, and so it has another one now.
+            if logger.getEffectiveLevel() != before[name]
+            or (profile.rest_unset_loggers and before[name] == LEVELS["OFF"])
+        ]
+        self._changed_ms |= dict.fromkeys(changed, self._now_ms())
+        return sorted(changed if profile.rest_unset_loggers else meant)
+
+    def heard(self, entry: Entry, _: ClusterState, state: ClusterState) -> None:
+        """Do what a record of the config topic asks of all workers (a `follower.Listener`)."""
+        if entry.topic != state.topics.config:
+            return
+        record = decode_config(entry.key, entry.value, state.profile)
+        if isinstance(record, LoggerLevel):
+            level = level_named(record.level, state.profile)
+            if isinstance(level, str):
+                self.change(record.namespace, level, state.profile)
+
+    def _known(self) -> Iterator[tuple[str, logging.Logger]]:
+        yield ROOT, self._hierarchy.root
+        for name, logger in self._hierarchy.loggerDict.items():
+            if isinstance(logger, logging.Logger):  # else a place that only has others beneath it
+                yield name, logger
+
+    def _beneath(self, top: str) -> dict[str, logging.Logger]:
+        if top == ROOT:
+            return dict(self._known())
+        found = {name: logger for name, logger in self._known() if name.startswith(top)}
+        return {top: self.named(top)} | found
+
+    def _shown(self, name: str, logger: logging.Logger, profile: Profile) -> dict[str, Any]:
+        shown: dict[str, Any] = {"level": _level_name(logger.getEffectiveLevel())}
+        if profile.rest_logger_times:
+            shown["last_modified"] = self._changed_ms.get(name)
+        return shown
+
+
+def set_level(loggers: Loggers, body: bytes | None, namespace: str, profile: Profile) -> Answer:
+    """`PUT /admin/loggers/{l}`, of this worker alone.
+
+    Raises:
+        RestError: the body names no level.
+    """
+    level = level_named(bodies.level(body, profile), profile)
+    if isinstance(level, Rejected):
+        raise refused(level)
+    return Answer(OK, loggers.change(namespace, level, profile))
+
+
+def for_cluster(query: dict[str, list[str]], profile: Profile) -> bool:
+    """Whether the loggers of all workers are meant (`?scope=cluster`): then it is a command."""
+    return profile.logger_levels and query.get("scope", [""])[0].lower() == "cluster"
+
+
+def _apart() -> logging.Manager:
+    """Loggers that have nothing to do with those of the process."""
+    root = logging.RootLogger(logging.INFO)
+    root.manager = logging.Manager(root)
+    return root.manager
+
+
+def _root_or(name: str) -> str:
+    return ROOT if name.lower() == ROOT else name
+
+
+def _level_name(number: int) -> str:
+    """The name of a level; of one in between, that of the lowest that lets no more through."""
+    return next(name for name, level in LEVELS.items() if level >= min(number, LEVELS["OFF"]))

@@ -1,0 +1,193 @@
+"""Plugins, and what a worker says of configs: `/connector-plugins` (KIP-26, KIP-769).
+
+Kafka: `ConnectorPluginsResource`, `AbstractHerder#connectorPluginConfig`.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.context import Context
+from controlplane.core.plugins import CONNECTORS, ClassPath, Plugin
+from controlplane.core.plugins.names import simple_name
+from controlplane.core.profiles import Profile
+from controlplane.core.validation import Failure
+from controlplane.core.validation import validate as validated
+from controlplane.core.validation.finding import ABSTRACT
+from controlplane.core.validation.result import BAD_REQUEST, key_info
+from controlplane.core.validation.versions import connects_version
+from controlplane.rest import bodies, entities
+from controlplane.rest.errors import OK, Answer, BadRequest, Failed, NotFound, RestError
+from controlplane.rest.reads import Reading
+
+KINDS = ("sink", "source", "transformation", "predicate", "converter", "header_converter")
+"""Kinds of plugins in the order in which they are listed; connectors are the first two."""
+
+_OWN_USE = ("org.apache.kafka.connect.tools.", "org.apache.kafka.connect.runtime.")
+"""Packages whose plugins are for Kafka's tests, or for Connect itself: they are not listed."""
+
+
+# --- which there are ----------------------------------------------------------------------------
+
+
+def listed(reading: Reading) -> Any:
+    """`GET /connector-plugins`: the connectors; all others with `connectorsOnly=false`."""
+    profile = reading.state.profile
+    path = reading.plugins.at(profile)
+    found = list(_of_kinds(path, profile, connectors_only=_connectors_only(reading.query)))
+    return [
+        entities.plugin(one, _kind_told(one, path, profile))
+        for one in found
+        if not one.class_name.startswith(_OWN_USE)
+    ]
+
+
+def _connectors_only(query: dict[str, list[str]]) -> bool:
+    """A primitive boolean of Java's: left empty it keeps its default, which is true."""
+    return (query.get("connectorsOnly", [""])[0] or "true").lower() == "true"
+
+
+def _of_kinds(path: ClassPath, profile: Profile, *, connectors_only: bool) -> Iterator[Plugin]:
+    if not profile.rest_all_plugins:
+        yield from path.of_kind("sink", "source")
+        return
+    for kind in KINDS[:2] if connectors_only else KINDS:
+        yield from path.of_kind(kind)
+
+
+def _kind_told(plugin: Plugin, path: ClassPath, profile: Profile) -> str:
+    """The kind; of a class that is a plugin in two ways some releases know the first alone."""
+    if not profile.rest_kinds_by_class:
+        return plugin.type
+    kinds = {one.type for one in path.named(plugin.class_name)}
+    return next(kind for kind in KINDS if kind in kinds)
+
+
+# --- what one defines ---------------------------------------------------------------------------
+
+
+def definitions(reading: Reading, name: str) -> Any:
+    """`GET /connector-plugins/{plugin}/config`: the keys that it defines, with Connect's own.
+
+    Raises:
+        RestError: there is no such plugin, or not in the version that is asked for (KIP-891).
+    """
+    profile = reading.state.profile
+    version = reading.query.get("version", [None])[0] if profile.versioned_plugins else None
+    if version is not None and version.startswith(("[", "(")) and not _RANGES.fullmatch(version):
+        raise BadRequest(f"Invalid version specification: {version}")
+    path = reading.plugins.at(profile)
+    plugin = _found(name, path, profile)
+    _check_version(plugin, version)
+    return [entities.key(key_info(key), profile) for key in _keys(plugin, path, profile)]
+
+
+_RANGES = re.compile(r"[\[(][^\[\]()]*[\])](,[\[(][^\[\]()]*[\])])*")
+"""Ranges of versions as Maven spells them."""
+
+
+def _found(name: str, path: ClassPath, profile: Profile) -> Plugin:
+    """The plugin that a class name or an alias means."""
+    full_name = path.full_name(name)
+    for plugin in path.named(full_name):
+        return plugin
+    if full_name in ABSTRACT or path.nested(full_name):
+        raise Failed("Instantiation error")
+    kind = _other_kind(name, profile)
+    if kind is None:
+        raise NotFound(f"Unknown plugin {name}.")
+    told = f"type {kind}" if profile.rest_kinds_by_class else f"class {name}"
+    raise BadRequest(
+        f"Invalid plugin {told}. Valid types are sink, source, converter, header_converter, "
+        "transformation, predicate."
+    )
+
+
+def _check_version(plugin: Plugin, wanted: str | None) -> None:
+    """Each plugin is there in one version. A range is believed to hold it, as in a config."""
+    if wanted in {None, "latest", plugin.version} or _RANGES.fullmatch(wanted or ""):
+        return
+    raise BadRequest(
+        f"Plugin {plugin.class_name} not found that matches the version range "
+        f"[{wanted},{wanted}], available versions: [{plugin.version}]"
+    )
+
+
+def _keys(plugin: Plugin, path: ClassPath, profile: Profile) -> Iterator[ConfigKey]:
+    """The plugin's own first, and they count more than those of the same name behind them."""
+    own = {key.name: key for key in path.definition_of(plugin).keys}
+    yield from own.values()
+    if plugin.type in CONNECTORS and profile.rest_framework_keys:
+        framework = path.connects(plugin.type, connects_version(plugin, profile))
+        yield from (key for key in framework.keys if key.name not in own)
+
+
+_PROVIDER, _POLICY = "configprovider", "connector_client_config_override_policy"
+_CONFIGS = "org.apache.kafka.common.config.provider"
+_POLICIES = "org.apache.kafka.connect.connector.policy"
+
+_SUFFIXES = {_PROVIDER: "ConfigProvider", _POLICY: "ConnectorClientConfigOverridePolicy"}
+
+_OTHERS = tuple(
+    Plugin(class_name=f"{package}.{name}{_SUFFIXES[kind]}", type=kind, since=since)
+    for package, kind, name, since in (
+        (_CONFIGS, _PROVIDER, "File", None),
+        (_CONFIGS, _PROVIDER, "Directory", None),
+        (_CONFIGS, _PROVIDER, "EnvVar", "3.5.0"),
+        (_POLICIES, _POLICY, "All", None),
+        (_POLICIES, _POLICY, "None", None),
+        (_POLICIES, _POLICY, "Principal", None),
+        (_POLICIES, _POLICY, "Allowlist", "4.2.0"),
+    )
+)
+"""Plugins that a worker names in its own settings. What they define nobody is told."""
+
+
+def _other_kind(name: str, profile: Profile) -> str | None:
+    """The kind of a plugin that configs of connectors do not name; None: there is none."""
+    for plugin in _OTHERS:
+        if plugin.as_of(profile) is not None and name in _names(plugin, profile):
+            return plugin.type
+    return None
+
+
+def _names(plugin: Plugin, profile: Profile) -> set[str]:
+    """The class and its aliases, which providers did not always have."""
+    if plugin.type == _PROVIDER and profile.rest_kinds_by_class:
+        return {plugin.class_name}
+    simple = simple_name(plugin.class_name)
+    return {plugin.class_name, simple, simple.removesuffix(_SUFFIXES[plugin.type])}
+
+
+# --- what is said of a config -------------------------------------------------------------------
+
+
+def validate(body: bytes | None, name: str, context: Context) -> Answer:
+    """`PUT /connector-plugins/{plugin}/config/validate`: every key with its value and errors.
+
+    The config alone says of which connector it is; the name in the path must only end alike.
+
+    Raises:
+        RestError: the body is no config, or nothing can be said of it.
+    """
+    config = bodies.config(body, context.profile)
+    included = config.get("connector.class")
+    if included is not None and not _plain(included).endswith(_plain(name)):
+        raise BadRequest(f"Included connector type {included} does not match request type {name}")
+    found = validated(config, context)
+    if isinstance(found, Failure):
+        raise _failed(found, context.profile)
+    return Answer(OK, entities.validation(found, context.profile))
+
+
+def _plain(name: str) -> str:
+    """A name without the word that aliases lack."""
+    return name.removesuffix("Connector") or name
+
+
+def _failed(failure: Failure, profile: Profile) -> RestError:
+    """A failure of the worker's, in releases that do not look at what it was."""
+    if profile.rest_failure_wrapped:
+        return Failed(f"{failure.thrown}: {failure.text}")
+    return BadRequest(failure.text) if failure.thrown == BAD_REQUEST else Failed(failure.text)
