@@ -10,7 +10,7 @@ own.
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -21,11 +21,9 @@ from controlplane.controller import Alone, Controller, Limits, Outside, Stepped,
 from controlplane.core.commands import AnyCommand, Asked
 from controlplane.core.context import Context, Worker
 from controlplane.core.decide.sinks import group_of
-from controlplane.core.diff import Change, diff
-from controlplane.core.entry import Entry
+from controlplane.core.diff import Change
 from controlplane.core.history import History, history
 from controlplane.core.order import entries_of, in_order
-from controlplane.core.owners import owner
 from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile, resolve
@@ -38,6 +36,7 @@ from controlplane.logs.names import is_cluster, path_of
 from controlplane.rest.app import App
 from controlplane.rest.calls import Service
 from controlplane.upkeep import UpkeepSettings, keep_looking_after
+from controlplane.watching import Watching
 
 
 class Partitions(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,14 +44,6 @@ class Partitions(msgspec.Struct, frozen=True, kw_only=True):
 
     offsets: int = 25
     status: int = 5
-
-
-CHANGES_WAITING = 10_000
-"""Changes that wait for one who watches: some MB. Who takes longer must look at the state."""
-
-
-class TooSlow(Exception):
-    """Changes were lost, because who watches does not take them."""
 
 
 class Refusal(Exception):
@@ -110,7 +101,7 @@ class ControlPlane:
         self._controller = controller
         self._follower = follower
         self._around, self._context = known
-        self._watching: set[asyncio.Queue[list[Change] | None]] = set()
+        self._watching = Watching(follower, log, self._context.profile)
 
     @classmethod
     @asynccontextmanager
@@ -149,7 +140,7 @@ class ControlPlane:
             world = World(around.now_ms, around.outside, notices, around.stepped)
             controller = await Controller.start(log, follower, context, world, settings.limits)
             plane = cls(log, controller, follower, _Known(around, context))
-            stack.callback(plane._end_watching)
+            stack.callback(plane._watching.end)
             stack.push_async_callback(controller.close)
             upkeep = keep_looking_after(
                 log, lambda: plane.state, around.now_ms, settings.upkeep, notices
@@ -176,6 +167,8 @@ class ControlPlane:
             self._context.plugins,
             commands=self,
             tracks_topics=self._context.worker.topic_tracking_enable,
+            log=self._log,
+            watching=self._watching,
         )
 
     @cached_property
@@ -280,33 +273,9 @@ class ControlPlane:
         Raises:
             TooSlow: so many changes wait to be taken (`CHANGES_WAITING`) that the next is lost.
         """
-        waiting: asyncio.Queue[list[Change] | None] = asyncio.Queue()
-        topics, profile = self.state.topics, self.state.profile
-        lost = False
-
-        def listen(entry: Entry, before: ClusterState, after: ClusterState) -> None:
-            nonlocal lost
-            name = owner(entry.topic, entry.key, topics, profile)
-            changes = [] if name is None else diff(before, after, name)
-            if changes and not lost:
-                lost = waiting.qsize() >= CHANGES_WAITING
-                waiting.put_nowait(None if lost else changes)
-
-        self._watching.add(waiting)
-        try:
-            with self._follower.telling(profile, listen):
-                while (changes := await waiting.get()) is not None:
-                    for change in changes:
-                        yield change
-                if lost:
-                    raise TooSlow(f"more than {CHANGES_WAITING} changes wait to be taken")
-        finally:
-            self._watching.discard(waiting)
-
-    def _end_watching(self) -> None:
-        """Nothing will change any more."""
-        for waiting in self._watching:
-            waiting.put_nowait(None)
+        async with aclosing(self._watching.changes()) as seen:
+            async for one in seen:
+                yield one.change
 
 
 def _quiet() -> Notices:

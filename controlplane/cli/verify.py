@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from controlplane.cli import records
+from controlplane.core import shown_records as records
 from controlplane.cli.answers import (
     compared,
     tells_a_consumer_group,

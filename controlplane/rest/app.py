@@ -103,13 +103,13 @@ class App:
         if request.profile is not None:
             profile = Profile.of(request.profile)
         path, query = parse_target(request.target, profile)
-        found = routes.at(path, request.target, profile)
+        found = routes.at(path, request.target, profile, compat=request.compat)
         if self._service.commands is None:
             found = routes.unchanging(found)
         if request.method == "OPTIONS":
             return allowed(routes.methods_of(found))
         endpoint = routes.of_method(found, request.method)
-        check_media(request, consumes_json=endpoint.consumes_json)
+        check_media(request, endpoint.takes, consumes_json=endpoint.consumes_json)
         body = None
         if endpoint.reads_body and receive is not None:
             body = await _body_of(receive)

@@ -8,7 +8,9 @@ from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
 from controlplane.follower import Follower
+from controlplane.logs.log import ReadableLog
 from controlplane.rest.requests import Request
+from controlplane.watching import Watching
 
 
 class Commands(Protocol):
@@ -52,6 +54,9 @@ class Service(NamedTuple):
     cluster_id: str | None = None
     tracks_topics: bool = True
     """The worker's `topic.tracking.enable`."""
+    log: ReadableLog | None = None
+    """Where the past is read; None: only the present is answered from."""
+    watching: Watching | None = None
 
 
 class Call(NamedTuple):
@@ -69,6 +74,10 @@ class Call(NamedTuple):
     def asked(self, name: str) -> str | None:
         """The first value of a query parameter."""
         return self.query[name][0] if name in self.query else None
+
+    def flag(self, name: str) -> bool:
+        """Whether a query parameter is true."""
+        return (self.asked(name) or "").lower() == "true"
 
     async def then(self) -> Then:
         """The state at the moment that is asked for."""

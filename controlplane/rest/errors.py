@@ -31,6 +31,7 @@ UNAVAILABLE = 503
 JSON = "application/json"
 HTML = "text/html;charset=iso-8859-1"
 TEXT = "text/plain"
+EVENTS = "text/event-stream"
 
 
 NOTICE = "x-controlplane-notice"

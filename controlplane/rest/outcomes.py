@@ -65,6 +65,12 @@ def config_written(done: Done) -> Answer:
     return Answer(CREATED, shown, headers=location)
 
 
+def restored(done: Done) -> Answer:
+    """The connector as it is again; nothing, where there is none again."""
+    found = views.connector(done.state, done.connector, done.plugins)
+    return nothing(done) if found is None else Answer(OK, entities.connector(found, done.profile))
+
+
 def offsets_altered(done: Done) -> Answer:
     """How sure it is that the connector will see its new offsets."""
     return Answer(OK, {"message": done.outcome.message})

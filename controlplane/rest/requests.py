@@ -32,6 +32,8 @@ class Request(NamedTuple):
     """The moment to answer for; None is now."""
     profile: str | None = None
     """The release to answer as; None is the one that the service was started with."""
+    compat: bool = False
+    """Whether it is meant for a release of Kafka's, and for nothing of ours."""
     base: str = ""
     """What stands in front of every path in a `Location`: scheme, host, mount, dialect."""
     state: Mapping[str, Any] = MappingProxyType({})
@@ -61,6 +63,7 @@ def read_request(scope: Mapping[str, Any]) -> Request:
         headers,
         as_of,
         asked.get("profile", dialect),
+        dialect is not None,
         f"{scope.get('scheme', 'http')}://{host}{mount}{_COMPAT if dialect else ''}{dialect or ''}",
         scope.get("state") or {},
     )
@@ -74,16 +77,16 @@ def _dialect(path: str) -> tuple[str | None, str]:
     return release, slash + rest or "/"
 
 
-def check_media(request: Request, *, consumes_json: bool) -> None:
+def check_media(request: Request, gives: str, *, consumes_json: bool) -> None:
     """Refuse what Connect's servers refuse by its headers, before anything is looked up.
 
     Raises:
         UnsupportedMediaType: it comes with something that is no JSON.
-        NotAcceptable: it wants an answer that is no JSON.
+        NotAcceptable: it wants an answer of another type than `gives`.
     """
     if consumes_json and not _sends_json(request.headers):
         raise UnsupportedMediaType
-    if request.method != "OPTIONS" and not _takes_json(request.headers.get("accept", "")):
+    if request.method != "OPTIONS" and not _takes(gives, request.headers.get("accept", "")):
         raise NotAcceptable
 
 
@@ -106,10 +109,12 @@ def _sends_json(headers: Mapping[str, str]) -> bool:
     return sent == "application/json" or (sent in _WILD and not has_body)
 
 
-def _takes_json(accept: str) -> bool:
-    """Whether an `Accept` header admits JSON. Weights are not looked at, not even zero."""
+def _takes(gives: str, accept: str) -> bool:
+    """Whether an `Accept` header admits a type. Weights are not looked at, not even zero."""
+    kind, _, own = gives.partition("/")
+    admitted = {gives, f"*/{own}", f"{kind}/*", "*/*"}
     wanted = {_media_type(one) for one in accept.split(",")}
-    return wanted == {""} or not wanted.isdisjoint({"application/json", "*/json", *_WILD})
+    return wanted == {""} or not wanted.isdisjoint(admitted)
 
 
 def _media_type(text: str) -> str:

@@ -28,6 +28,7 @@ from controlplane.rest.errors import (
     RestError,
     refused,
 )
+from controlplane.rest.ours import openapi, pasts, trail, watch
 from controlplane.rest.paths import matches
 from controlplane.rest.requests import is_spelled_out
 from controlplane.rest.signatures import Signature
@@ -47,12 +48,24 @@ class Endpoint(NamedTuple):
     """Whether a `Content-Type` that is no JSON is refused."""
     changes: bool = False
     """Whether it is there only where commands are carried out."""
+    takes: str = "application/json"
+    """What it answers with, and so what an `Accept` must admit."""
+    ours: bool = False
+    """Connect has nothing like it."""
 
 
-def at(path: tuple[str, ...], target: str, profile: Profile) -> dict[str, Endpoint]:
-    """What answers a path in a release, by method. Raises `NoSuchPath`."""
+def at(
+    path: tuple[str, ...], target: str, profile: Profile, *, compat: bool = False
+) -> dict[str, Endpoint]:
+    """What answers a path in a release, by method; `compat`: without what is ours.
+
+    Raises:
+        NoSuchPath: nothing does.
+    """
     found = {
-        one.method: one for one in ROUTES if one.known(profile) and matches(one.template, path)
+        one.method: one
+        for one in ROUTES
+        if one.known(profile) and matches(one.template, path) and not (compat and one.ours)
     }
     if not found or not any(is_spelled_out(target, one.template) for one in found.values()):
         raise NoSuchPath
@@ -137,12 +150,22 @@ def _doing(route: writes.Route) -> Answering:
             raise BadQuestion("as_of= asks for the past, and nothing can be done to it")
         signature = await _signature(call) if route.body == "bytes" else None
         asking = asks.Asking(call.profile, call.query, call.body, signature=signature)
-        command = route.meant(asking, *call.names)
-        if asking.flag("dry_run"):
-            return await _planned(call, commands, command)
-        return await _done(call, commands, command)
+        return await _obeyed(call, commands, route.meant(asking, *call.names))
 
     return answer
+
+
+async def _undo(call: Call) -> Answer:
+    """Put a connector back as it was."""
+    commands = call.service.commands
+    assert commands is not None  # else this endpoint is not there
+    return await _obeyed(call, commands, await pasts.meant_by_undo(call))
+
+
+async def _obeyed(call: Call, commands: Commands, command: AnyCommand) -> Answer:
+    if call.flag("dry_run"):
+        return await _planned(call, commands, command)
+    return await _done(call, commands, command)
 
 
 async def _signature(call: Call) -> Signature | None:
@@ -215,4 +238,17 @@ def _rows() -> Iterator[Endpoint]:
         )
 
 
-ROUTES: tuple[Endpoint, ...] = tuple(_rows())
+async def _describe(_: Call) -> Answer:
+    """All endpoints, as OpenAPI tells of them."""
+    return Answer(OK, openapi.described(ROUTES))
+
+
+_OURS = (
+    Endpoint("GET", ("connectors", "{}", "history"), _always, pasts.show_history),
+    Endpoint("POST", ("connectors", "{}", "undo"), _always, _undo, changes=True),
+    Endpoint("GET", ("commands",), _always, trail.show_trail),
+    Endpoint("GET", ("watch",), _always, watch.watch, takes="text/event-stream"),
+    Endpoint("GET", ("openapi.json",), _always, _describe),
+)
+
+ROUTES: tuple[Endpoint, ...] = (*_rows(), *(one._replace(ours=True) for one in _OURS))

@@ -182,5 +182,6 @@ ROUTES: tuple[Route, ...] = (
 )
 
 _SHOWN: dict[Any, Callable[[outcomes.Done], Answer]] = {
-    route.command: route.show for route in ROUTES
+    **{route.command: route.show for route in ROUTES},
+    c.RestoreConnector: outcomes.restored,  # which no release of Kafka can be asked for
 }

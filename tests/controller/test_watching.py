@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.core.commands import StopConnector
 from controlplane.logs.memory import MemoryLog
-from controlplane.plane import CHANGES_WAITING, TooSlow
+from controlplane.watching import CHANGES_WAITING, TooSlow
 from tests.controller.scene import CONFIG, configured, plane_on, raw
 
 STATES = ("PAUSED", "STARTED")

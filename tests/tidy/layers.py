@@ -13,7 +13,7 @@ BESIDE = {
 LOGS = {"controlplane.logs"}
 STATE = {
     f"controlplane.{name}"
-    for name in ("controller", "follower", "loading", "asof", "recent", "retention", "snapshots")
+    for name in ("controller", "follower", "loading", "asof", "recent", "retention", "snapshots", "watching")
 }
 REST = {"controlplane.rest"}
 BELOW_REST = CORE | BESIDE | LOGS | STATE

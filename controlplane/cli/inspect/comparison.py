@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-from controlplane.cli import records
 from controlplane.cli.inspect.facts import NONE, Facts, all_facts, states
 from controlplane.cli.inspect.overview import vector
 from controlplane.cli.printing import print_json, say
 from controlplane.cli.sources import Source
 from controlplane.cli.tables import table
+from controlplane.core import shown_records as records
 from controlplane.core.diff import Aspect, Change, diff
 from controlplane.core.entry import Entry, Position
 from controlplane.core.plugins import Plugins

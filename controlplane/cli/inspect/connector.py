@@ -10,7 +10,6 @@ from controlplane.cli.inspect.facts import NONE, facts, names, report
 from controlplane.cli.inspect.overview import heading
 from controlplane.cli.inspect.unreadable import places_of
 from controlplane.cli.printing import print_json, say
-from controlplane.cli.records import place
 from controlplane.cli.sources import Source
 from controlplane.cli.tables import table
 from controlplane.core import views
@@ -20,6 +19,7 @@ from controlplane.core.profiles import Profile
 from controlplane.core.redact import redacted, redacted_text, redacted_value
 from controlplane.core.safe_text import count
 from controlplane.core.shown import json_line
+from controlplane.core.shown_records import place
 from controlplane.core.state import ClusterState, Topics
 
 OFFSETS_SHOWN = 50

@@ -6,11 +6,11 @@ Without a release every one is asked: what stops one worker is often nothing to 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from controlplane.cli import records
 from controlplane.cli.inspect.overview import heading, vector
 from controlplane.cli.printing import print_json, say
 from controlplane.cli.sources import Source
 from controlplane.cli.tables import table
+from controlplane.core import shown_records as records
 from controlplane.core.entry import Entry, Position
 from controlplane.core.hazards import Danger, Hazard, hazards, hazards_of_each, worst_first
 from controlplane.core.owners import owner

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 
-from controlplane.cli import records
 from controlplane.cli.failing import Refused
 from controlplane.cli.inspect.overview import heading
 from controlplane.cli.printing import print_json, say
 from controlplane.cli.sources import Source
 from controlplane.cli.tables import table
+from controlplane.core import shown_records as records
 from controlplane.core.diff import Aspect
 from controlplane.core.entry import Entry
 from controlplane.core.history import Event, history
@@ -38,7 +37,7 @@ async def show(source: Source, profile: Profile, output: str, name: str) -> None
         raise Refused(f"no record of this log concerns a connector {name!r}: check the name")
     if output == "json":
         about = source.about | {"profile": profile.release, "connector": name}
-        print_json(about | {"events": [_document(event) for event in told.events]})
+        print_json(about | {"events": [records.of_event(event) for event in told.events]})
         return
     _print(told.events, source.topics)
     acted = {event.entry.position for event in told.events}
@@ -92,14 +91,3 @@ def time(entry: Entry) -> str:
     if entry.timestamp < 0:
         return "unknown"
     return moment.isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
-
-
-def _document(event: Event) -> dict[str, Any]:
-    before, after = event.values
-    return {
-        "record": records.document(event.entry),
-        "what": event.what,
-        "words": event.words,
-        "before": before,
-        "after": after,
-    }

@@ -7,7 +7,6 @@ import msgspec
 from controlplane.cli.inspect.facts import Facts, all_facts
 from controlplane.cli.inspect.unreadable import Unreadable, places_of, unreadable
 from controlplane.cli.printing import print_json, say
-from controlplane.cli.records import place
 from controlplane.cli.sources import Source
 from controlplane.cli.tables import table
 from controlplane.core import views
@@ -15,6 +14,7 @@ from controlplane.core.evolve import Fold
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile
 from controlplane.core.safe_text import count
+from controlplane.core.shown_records import place
 from controlplane.core.state import ClusterState, Topics
 
 UNREADABLE_SHOWN = 5

@@ -10,7 +10,6 @@ from controlplane.rest.errors import RestError
 from controlplane.rest.paths import parse_target
 from controlplane.rest.requests import Request, check_media, read_request
 
-_COMPAT = "/compat/"
 _LENIENT = Profile.of(KIP)
 """Takes every path apart that any release takes."""
 
@@ -33,19 +32,18 @@ class Asked(NamedTuple):
             RestError: with what it says.
         """
         path, _ = parse_target(self.request.target, self.profile)
-        found = routes.at(path, self.request.target, self.profile)
+        found = routes.at(path, self.request.target, self.profile, compat=self.compat)
         if self.request.method == "OPTIONS":
             return
         endpoint = routes.of_method(found, self.request.method)
-        check_media(self.request, consumes_json=endpoint.consumes_json)
+        check_media(self.request, endpoint.takes, consumes_json=endpoint.consumes_json)
 
 
 def asked(scope: Scope, dialect: Profile) -> Asked:
     """What a request asks, of one who speaks as `dialect` where nobody says otherwise."""
     request = read_request(scope)
-    mount = scope.get("root_path", "")
-    compat = scope["path"].removeprefix(mount).startswith(_COMPAT)
-    return Asked(request, _path(request.target), _profile(request.profile, dialect), compat)
+    profile = _profile(request.profile, dialect)
+    return Asked(request, _path(request.target), profile, request.compat)
 
 
 def _path(target: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from controlplane.core.entry import Entry, Position
+from controlplane.core.history import Event
 from controlplane.core.redact import HIDDEN, redacted_text, redacted_value
 from controlplane.core.safe_text import short
 from controlplane.core.shown import TOMBSTONE, json_line
@@ -60,4 +61,16 @@ def document(entry: Entry) -> dict[str, Any]:
         "timestamp": entry.timestamp,
         "key": None if entry.key is None else key(entry),
         "value": None if entry.value is None else value(entry, DOCUMENT_CHARACTERS),
+    }
+
+
+def of_event(event: Event) -> dict[str, Any]:
+    """What a record did to a connector, as JSON for people."""
+    before, after = event.values
+    return {
+        "record": document(event.entry),
+        "what": event.what,
+        "words": event.words,
+        "before": before,
+        "after": after,
     }

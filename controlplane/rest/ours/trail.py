@@ -1,0 +1,123 @@
+"""`GET /commands`: who asked for what, when, and what became of it. Secrets are hidden."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from controlplane.core.codec import decode_command
+from controlplane.core.entry import Entry
+from controlplane.core.order import entries_of
+from controlplane.core.records import CommandAccepted, CommandFinished, CommandRefused, Invalid
+from controlplane.core.redact import redacted_refusal, redacted_value
+from controlplane.rest.calls import Call
+from controlplane.rest.errors import OK, Answer, BadQuestion
+from controlplane.rest.ours.pages import page_of
+
+OUTCOMES = ("done", "failed", "refused", "unfinished")
+
+
+class Row(NamedTuple):
+    """One command, as far as the command topic tells."""
+
+    begun: CommandAccepted | CommandRefused
+    entry: Entry
+    finished: CommandFinished | None = None
+
+    @property
+    def outcome(self) -> str:
+        """One of `OUTCOMES`."""
+        if isinstance(self.begun, CommandRefused):
+            return "refused"
+        if self.finished is None:
+            return "unfinished"
+        return str(self.finished.outcome.get("ended", "done"))
+
+    def shown(self) -> dict[str, Any]:
+        """As JSON for people."""
+        begun, finished = self.begun, self.finished
+        told: dict[str, Any] = {
+            "id": begun.command_id,
+            "at_ms": begun.at_ms,
+            "principal": begun.principal,
+            "command": begun.command.get("command"),
+            "connector": begun.command.get("connector"),
+            "outcome": self.outcome,
+            "asked": redacted_value("", begun.command),
+            "record": self.entry.position._asdict(),
+        }
+        if finished is not None:
+            told["finished_at_ms"] = finished.at_ms
+        reason = _reason(begun, finished)
+        return told if reason is None else told | {"reason": redacted_refusal(reason)}
+
+
+def _reason(
+    begun: CommandAccepted | CommandRefused, finished: CommandFinished | None
+) -> str | None:
+    if isinstance(begun, CommandRefused):
+        return begun.reason
+    text = None if finished is None else finished.outcome.get("text")
+    return None if text is None else str(text)
+
+
+async def show_trail(call: Call) -> Answer:
+    """The commands, the oldest first.
+
+    `connector=`, `principal=`, `command=`, `outcome=`, `since=` (ms since 1970) choose some;
+    `limit=` and `after=` (an id) page.
+    """
+    log = call.service.log
+    assert log is not None  # else this endpoint is not there
+    state, notices = await call.then()
+    topic = state.topics.commands
+    entries: list[Entry] = []
+    if topic in await log.topics():
+        end = max((at for (name, _), at in state.ends.items() if name == topic), default=0)
+        read = log.read([topic], stop={topic: [end]})
+        entries = list(entries_of([batch async for batch in read]))
+    wanted = [row for row in rows_of(entries) if _is_wanted(row, call)]
+    shown, further = page_of(wanted, call, lambda row: row.begun.command_id)
+    body = {"commands": [row.shown() for row in shown], "next": further}
+    return Answer(OK, body).noticed(notices)
+
+
+def rows_of(entries: Iterable[Entry]) -> list[Row]:
+    """The commands that records tell of, in the order in which they began."""
+    rows: dict[str, Row] = {}
+    for entry in entries:
+        record = decode_command(entry.key, entry.value)
+        match record:
+            case CommandAccepted() | CommandRefused():
+                rows[record.command_id] = Row(record, entry)
+            case CommandFinished() if record.command_id in rows:
+                rows[record.command_id] = rows[record.command_id]._replace(finished=record)
+            case Invalid() | CommandFinished() | None:
+                continue
+    return list(rows.values())
+
+
+def _is_wanted(row: Row, call: Call) -> bool:
+    asked = row.begun.command
+    facts = {
+        "connector": asked.get("connector"),
+        "principal": row.begun.principal,
+        "command": asked.get("command"),
+        "outcome": _checked_outcome(row, call),
+    }
+    chosen = all(call.asked(name) in (None, fact) for name, fact in facts.items())
+    return chosen and row.begun.at_ms >= _since(call)
+
+
+def _checked_outcome(row: Row, call: Call) -> str:
+    wanted = call.asked("outcome")
+    if wanted is not None and wanted not in OUTCOMES:
+        raise BadQuestion(f"outcome={wanted} is none: use one of {', '.join(OUTCOMES)}")
+    return row.outcome
+
+
+def _since(call: Call) -> int:
+    given = call.asked("since")
+    if given is None:
+        return 0
+    if not (given.isascii() and given.isdecimal()):
+        raise BadQuestion(f"since={given} is no number of milliseconds since 1970")
+    return int(given)

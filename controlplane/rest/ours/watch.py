@@ -1,0 +1,103 @@
+"""`GET /watch`: changes as they happen, as server-sent events.
+
+Each event is one change: `data:` JSON of the connector, what changed, before and after (secrets
+hidden), and its record. The last change of a record bears an `id:`, up to where the log has been
+read; a browser that was cut off sends it as `Last-Event-ID`, and is told of all that it missed.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from controlplane.core.moments import UnknownMoment, read_vector
+from controlplane.core.shown import plain, shown
+from controlplane.core.shown_records import document
+from controlplane.logs.log import LogError
+from controlplane.rest.calls import Call
+from controlplane.rest.errors import EVENTS, OK, Answer, BadQuestion
+from controlplane.watching import Seen, TooSlow
+
+SILENCE_S = 15
+"""After so long without a change a comment is sent: who has gone away is noticed, and proxies do
+not take the connection for dead."""
+
+
+async def watch(call: Call) -> Answer:
+    """Begin to tell of changes. `connector=` chooses those of one."""
+    since = _since(call)
+    watching = call.service.watching
+    assert watching is not None  # else this endpoint is not there
+    changes = watching.changes(since)
+    return Answer(OK, "", EVENTS, {"cache-control": "no-store"}, _events(changes, call))
+
+
+def _since(call: Call) -> Mapping[str, Sequence[int]] | None:
+    """Up to where the asker has heard of changes.
+
+    Raises:
+        BadQuestion: nothing that was ever sent as an `id`.
+    """
+    given = call.request.headers.get("last-event-id") or call.asked("since")
+    if given is None:
+        return None
+    try:
+        return read_vector(given)
+    except UnknownMoment as error:
+        raise BadQuestion(f"Last-Event-ID is none of those that were sent: {error}") from None
+
+
+async def _events(changes: AsyncGenerator[Seen, None], call: Call) -> AsyncIterator[bytes]:
+    wanted = call.asked("connector")
+    async with aclosing(changes):
+        yield b": watching\n\n"
+        waiting: asyncio.Task[Seen] | None = None
+        try:
+            while True:
+                waiting = waiting or asyncio.ensure_future(anext(changes))
+                done, _ = await asyncio.wait([waiting], timeout=SILENCE_S)
+                if not done:
+                    yield b": nothing new\n\n"
+                    continue
+                one, waiting = waiting.result(), None
+                yield _event(one, told=wanted in (None, one.change.connector))
+        except (TooSlow, LogError) as error:
+            yield _told("error", {"message": str(error)})
+        except StopAsyncIteration:
+            yield _told("end", {"message": "nothing will change any more"})
+        finally:
+            if waiting is not None:
+                waiting.cancel()
+                await asyncio.gather(waiting, return_exceptions=True)
+
+
+def _event(one: Seen, *, told: bool) -> bytes:
+    """A change on the wire; only its `id`, where it is not asked for."""
+    place = b""
+    if one.ends is not None:
+        place = b"id: " + msgspec.json.encode({k: list(v) for k, v in one.ends.items()}) + b"\n"
+    if not told:
+        return place and place + b"\n"
+    return place + _told("change", _document(one))
+
+
+def _told(kind: str, told: Any) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps(told, ensure_ascii=True)}\n\n".encode("ascii")
+
+
+def _document(one: Seen) -> dict[str, Any]:
+    change = one.change
+    before, after = (
+        plain(shown(change.aspect, change.item, value)) for value in (change.before, change.after)
+    )
+    return {
+        "connector": change.connector,
+        "aspect": change.aspect.value,
+        "item": change.item,
+        "before": before,
+        "after": after,
+        "record": document(one.entry),
+    }
