@@ -30,8 +30,9 @@ from controlplane.embedding import plane_settings
 from controlplane.follower import Follower, Limits
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.missing import split_config
-from controlplane.logs.names import is_cluster, is_embedded
+from controlplane.logs.names import is_cluster, is_embedded, path_of
 from controlplane.logs.opening import open_log
+from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.observe import Logger, logger
 from controlplane.plane import ControlPlane, Surroundings
 from controlplane.rest import calls as rest
@@ -39,7 +40,8 @@ from controlplane.rest.app import App
 from controlplane.rest.server import PortTaken, listen, serving, url_of
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.listening import Address, listening
-from controlplane.settings.parts import FOLLOWER
+from controlplane.settings.parts import FOLLOWER, SQLITE
+from controlplane.watching import Watching
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -111,7 +113,8 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
         log, reading, spoken, read_plugins(plugins), support, follow, quiet, read_only
     )
     try:
-        bound = listen(*_address(log, reading.configuration, host, port))
+        where = _address(log, reading.configuration, host, port)
+        bound = listen(where.host, where.port)
     except PortTaken as taken:
         raise Refused(str(taken)) from None
     with bound, suppress(asyncio.CancelledError):
@@ -162,9 +165,14 @@ async def _commanding(
     if service.exactly_once:
         settings = msgspec.structs.replace(settings, exactly_once=True)
     around = Surroundings(plugins=service.plugins, notices=tell)
-    async with ControlPlane.open(service.where, settings, around) as plane:
-        _warn(service, split_config(settings.topics, await plane.log.topics()))
-        yield plane.service, plane.log
+    limits = service.reading.configuration.settings(SqliteSettings, SQLITE)
+    log = await SqliteLog.open(path_of(service.where), settings=limits)
+    try:
+        async with ControlPlane.open(log, settings, around) as plane:
+            _warn(service, split_config(settings.topics, await log.topics()))
+            yield plane.service, log
+    finally:
+        await log.close()
 
 
 @asynccontextmanager
@@ -191,6 +199,8 @@ async def _following(
                 service.plugins,
                 cluster_id=found.cluster_id,
                 tracks_topics=reading.settings.topic_tracking_enable,
+                log=found.log,
+                watching=Watching(follower, found.log, service.dialect),
             )
             yield known, found.log
     finally:
