@@ -28,7 +28,6 @@ from controlplane.observe import Logger, silent
 from controlplane.rest import routes
 from controlplane.rest.calls import Call, Service
 from controlplane.rest.errors import (
-    HTML,
     NOTICE,
     UNAVAILABLE,
     Answer,
@@ -41,7 +40,7 @@ from controlplane.rest.errors import (
     allowed,
 )
 from controlplane.rest.paths import names_in, parse_target
-from controlplane.rest.requests import Request, check_media, read_request
+from controlplane.rest.requests import Request, as_accepted, check_media, read_request
 
 __all__ = ["NOTICE", "App"]
 
@@ -107,7 +106,7 @@ class App:
         if self._service.commands is None:
             found = routes.unchanging(found)
         if request.method == "OPTIONS":
-            return allowed(routes.methods_of(found))
+            return allowed(routes.methods_of(found), request.headers.get("accept", ""))
         endpoint = routes.of_method(found, request.method)
         check_media(request, endpoint.takes, consumes_json=endpoint.consumes_json)
         body = None
@@ -116,7 +115,8 @@ class App:
             if body and endpoint.consumes_json and "content-type" not in request.headers:
                 raise MissingMediaType
         names = tuple(names_in(endpoint.template, path))
-        return await endpoint.answer(Call(self._service, request, profile, names, query, body))
+        given = await endpoint.answer(Call(self._service, request, profile, names, query, body))
+        return given._replace(content_type=as_accepted(given.content_type, request.headers))
 
     def _on_log(self) -> tuple[str, ...]:
         """What is to be said about the log: that it is not followed just now."""
@@ -166,8 +166,6 @@ def _headers(given: Answer) -> Mapping[str, str]:
     headers = {"server": "controlplane"}
     if given.content_type is not None:
         headers["content-type"] = given.content_type
-    if given.content_type == HTML:
-        headers["cache-control"] = "must-revalidate,no-cache,no-store"
     if given.status == UNAVAILABLE:
         headers["retry-after"] = str(RETRY_AFTER_S)
     return {**headers, **given.headers}

@@ -42,6 +42,10 @@ NOTICES_SHOWN = 5
 """Notices that are told; the rest is counted: a header has room for some lines."""
 
 
+NOT_KEPT = MappingProxyType({"cache-control": "must-revalidate,no-cache,no-store"})
+"""A header of pages that Jetty writes about errors."""
+
+
 class Answer(NamedTuple):
     """What goes back to the asker. `body` is a JSON value, or text where the type is HTML or text.
 
@@ -68,10 +72,16 @@ class Answer(NamedTuple):
         return self._replace(headers={**self.headers, NOTICE: "; ".join([*known, line])})
 
 
-def allowed(methods: Sequence[str]) -> Answer:
-    """What an endpoint says when asked by which methods it can be asked (`OPTIONS`)."""
+def allowed(methods: Sequence[str], accepted: str) -> Answer:
+    """What an endpoint says when asked by which methods it can be asked (`OPTIONS`).
+
+    Whoever accepts no text gets an empty body of the first type that he names.
+    """
     listed = {"allow": ",".join(methods)}
-    return Answer(OK, ", ".join(methods), TEXT, listed)
+    wanted = [one.partition(";")[0].strip().lower() for one in accepted.split(",")]
+    if not {"", TEXT, "text/*", "*/*"}.isdisjoint(wanted):
+        return Answer(OK, ", ".join(methods), TEXT, listed)
+    return Answer(OK, "", wanted[0], listed)
 
 
 class RestError(Exception):
@@ -279,7 +289,8 @@ class BadTarget(RestError):
 
     def answer(self) -> Answer:
         """The page of the server that releases 4.x run on."""
-        return Answer(self.status, _PAGE.format(status=self.status, reason=self), HTML)
+        page = _PAGE.format(status=self.status, reason=self)
+        return Answer(self.status, page, HTML, NOT_KEPT)
 
     def bare(self) -> Answer:
         """The same for methods that get no page."""

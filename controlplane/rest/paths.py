@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, unquote
 
 from controlplane.core.profiles import Profile
 from controlplane.rest.errors import BadTarget, NoSuchPath
+from controlplane.rest.pages import BadMessage, Unreadable
 
 
 class Target(NamedTuple):
@@ -19,20 +20,21 @@ def parse_target(raw: str, profile: Profile) -> Target:
     """Take a raw request target apart.
 
     Raises:
-        BadTarget: this release's HTTP server refuses such a path.
+        BadTarget, BadMessage, Unreadable: this release's server refuses such a path.
         NoSuchPath: it has an empty segment.
     """
-    path, _, query = raw.partition("?")
+    path, _, query = raw.partition("#")[0].partition("?")
     if profile.rest_strict_paths:
         _refuse_ambiguous(path)
-    # A trailing slash is accepted everywhere, matrix parameters are dropped from any segment.
-    parts = path.removeprefix("/").removesuffix("/").split("/")
-    if parts == [""]:
-        return Target((), parse_qs(query, keep_blank_values=True))
-    segments = tuple(unquote(part.partition(";")[0]) for part in parts)
+    else:
+        _refuse_malformed(path)
+    # Matrix parameters are dropped from any segment, a trailing slash is accepted everywhere.
+    parts = [part.partition(";")[0] for part in path.removeprefix("/").split("/")]
+    if parts[-1] == "":
+        parts.pop()
     if "" in parts:
         raise NoSuchPath
-    return Target(segments, parse_qs(query, keep_blank_values=True))
+    return Target(tuple(map(unquote, parts)), parse_qs(query, keep_blank_values=True))
 
 
 def matches(template: tuple[str, ...], segments: tuple[str, ...]) -> bool:
@@ -46,6 +48,17 @@ def names_in(template: tuple[str, ...], segments: tuple[str, ...]) -> list[str]:
     """The segments that a template leaves open."""
     pairs = zip(template, segments, strict=True)
     return [segment for part, segment in pairs if part == "{}"]
+
+
+_MALFORMED = re.compile(r"%(?![0-9a-f]{2}|u[0-9a-f]{4})|%00|\ufffd", re.IGNORECASE)
+"""Escapes that are none, NUL, and bytes that were no UTF-8."""
+
+
+def _refuse_malformed(path: str) -> None:
+    if _MALFORMED.search(path):
+        raise BadMessage
+    if "{" in path or "}" in path:
+        raise Unreadable(path)
 
 
 # In the order in which the server lists them when there are several.

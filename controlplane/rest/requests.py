@@ -11,7 +11,8 @@ from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
 
-from controlplane.rest.errors import NotAcceptable, UnsupportedMediaType
+from controlplane.rest.errors import JSON, MissingMediaType, NotAcceptable, UnsupportedMediaType
+from controlplane.rest.pages import Unreadable
 
 _COMPAT = "/compat/"
 """In front of a release and the path that is meant for it."""
@@ -27,7 +28,7 @@ class Request(NamedTuple):
 
     method: str
     target: str
-    headers: Mapping[str, str]
+    headers: Headers
     as_of: str | None = None
     """The moment to answer for; None is now."""
     profile: str | None = None
@@ -81,13 +82,25 @@ def check_media(request: Request, gives: str, *, consumes_json: bool) -> None:
     """Refuse what Connect's servers refuse by its headers, before anything is looked up.
 
     Raises:
+        Unreadable: nobody can tell what it comes with.
         UnsupportedMediaType: it comes with something that is no JSON.
         NotAcceptable: it wants an answer of another type than `gives`.
     """
-    if consumes_json and not _sends_json(request.headers):
-        raise UnsupportedMediaType
+    if consumes_json:
+        _check_sent(request)
     if request.method != "OPTIONS" and not _takes(gives, request.headers.get("accept", "")):
         raise NotAcceptable
+
+
+def as_accepted(given: str | None, headers: Mapping[str, str]) -> str | None:
+    """The type of an answer in JSON, with the parameters with which the asker accepts it."""
+    if given != JSON:
+        return given
+    for accepted in headers.get("accept", "").split(","):
+        kind, *parameters = (part.strip() for part in accepted.split(";"))
+        if kind.lower() == JSON:
+            return ";".join([JSON, *(one for one in parameters if not one.startswith("q="))])
+    return given
 
 
 def is_spelled_out(target: str, template: tuple[str, ...]) -> bool:
@@ -100,13 +113,23 @@ def is_spelled_out(target: str, template: tuple[str, ...]) -> bool:
 _WILD = ("*/*", "application/*")
 
 
-def _sends_json(headers: Mapping[str, str]) -> bool:
-    """Whether the `Content-Type`, if any, is JSON; a wildcard will do where nothing is sent."""
-    if "content-type" not in headers:
-        return True
-    sent = _media_type(headers["content-type"])
-    has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-    return sent == "application/json" or (sent in _WILD and not has_body)
+_MEDIA_TYPE = re.compile(r"\s*[^\s/;,]+/[^\s/;,]+\s*(;[^,]*)?")
+
+
+def _check_sent(request: Request) -> None:
+    """Look at the `Content-Type`, if any; a wildcard will do where nothing is sent."""
+    told = request.headers.getlist("content-type")
+    if not told:
+        return
+    if len(told) > 1 or not _MEDIA_TYPE.fullmatch(told[0]):
+        raise Unreadable(request.target.partition("?")[0])
+    sent = _media_type(told[0])
+    if sent in _WILD:
+        length = request.headers.get("content-length", "0")
+        if length != "0" or "transfer-encoding" in request.headers:
+            raise MissingMediaType
+    elif sent != JSON:
+        raise UnsupportedMediaType
 
 
 def _takes(gives: str, accept: str) -> bool:

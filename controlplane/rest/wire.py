@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from starlette.responses import Response, StreamingResponse
 
 from controlplane.core import javajson
-from controlplane.rest.errors import HTML, UNAVAILABLE, Answer
+from controlplane.rest.errors import UNAVAILABLE, Answer
 
 RETRY_AFTER_S = 1
 """When to ask again while the log cannot be read: it is tried again as often (`Follower`)."""
@@ -31,8 +31,6 @@ def _headers(given: Answer) -> Mapping[str, str]:
     headers = {"server": "controlplane"}
     if given.content_type is not None:
         headers["content-type"] = given.content_type
-    if given.content_type == HTML:
-        headers["cache-control"] = "must-revalidate,no-cache,no-store"
     if given.status == UNAVAILABLE:
         headers["retry-after"] = str(RETRY_AFTER_S)
     return {**headers, **given.headers}
