@@ -1,6 +1,7 @@
-"""What a Kafka cluster lets in: a name with a password, a key with its certificates, or anybody."""
+"""Keys, certificates and passwords: what lets us in to a Kafka cluster, and as whom we listen."""
 
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -59,6 +60,18 @@ class Tls(msgspec.Struct, frozen=True):
     identity: Path | JavaStore | Secret | None = None
     identity_password: Secret | None = None
     check_hostname: bool = True
+
+
+class ServerTls(msgspec.Struct, frozen=True):
+    """Who a listener is, and whether its clients have to be somebody, too.
+
+    `trusted` says whose certificates of clients are good; None: those of the system's authorities.
+    """
+
+    identity: Path | JavaStore | Secret
+    identity_password: Secret | None = None
+    trusted: Path | JavaStore | str | None = None
+    client_auth: Literal["none", "requested", "required"] = "none"
 
 
 class KafkaSecurity(msgspec.Struct, frozen=True):

@@ -273,17 +273,18 @@ def test_a_policy_of_somebody_else(worker: Worker) -> None:
         (["rest.port=1"], "127.0.0.1", 1),
         (["rest.host.name=here", "rest.port=1"], "here", 1),
         (["listeners=http://:2", "rest.port=1"], "0.0.0.0", 2),
-        (["listeners=https://a:1, HTTP://b:2/,http://c:3"], "b", 2),
+        (["listeners=HTTP://b:2/,https://a:1"], "b", 2),
+        (["listeners=https://a:1, http://b:2"], "a", 1),
         (["listeners=http://[::1]:4"], "::1", 4),
     ],
 )
 def test_where_to_listen(worker: Worker, lines: list[str], host: str, port: int) -> None:
-    """The first plain listener; without any, this machine alone and the older `rest.port`."""
+    """The first listener; without any, this machine alone and the older `rest.port`."""
     told = worker.configuration(*lines)
     assert told.make(WorkerSettings, listening) == Address(host, port)
 
 
-@pytest.mark.parametrize("told", ["https://:8443", "8083", "http://here", "http://here:x"])
+@pytest.mark.parametrize("told", ["ftp://:8443", "8083", "http://here", "http://here:x"])
 def test_nowhere_to_listen(worker: Worker, told: str) -> None:
     """TLS is not spoken, and a port alone is no address."""
     with pytest.raises(SettingsError, match=r":1: listeners is '.*': use http://host:port"):

@@ -15,13 +15,14 @@ from controlplane.settings import Configuration, Source, Told, WorkerSettings
 from controlplane.settings.access import AccessSettings
 from controlplane.settings.configuration import Effective, keys
 from controlplane.settings.known import UNUSED, unused
+from controlplane.settings.listening import AnswerSettings
 from tests.jars import classpath, java
 
 NEWEST = "4.3.0"
 RELEASES = ("2.8.2", "3.9.1", NEWEST)
 """The last one with `rest.port`, the last 3.x, the newest."""
 
-SETTINGS = (WorkerSettings, AccessSettings)
+SETTINGS = (WorkerSettings, AccessSettings, AnswerSettings)
 
 TEXTS = [
     *("", " ", "true", "TRUE", " false ", "1", "0", "-1", "+7", "007", "5.0", "0x10", "1_000"),
@@ -193,8 +194,8 @@ ELSEWISE = {
 }
 """Texts that Kafka takes otherwise for some key."""
 
-AS_WRITTEN = {"bootstrap.servers"}
-"""Lists of Kafka's that are passed on as they are."""
+AS_WRITTEN = {"bootstrap.servers", "response.http.headers.config"}
+"""Texts that are taken apart later, by whoever uses them."""
 
 
 @pytest.mark.java

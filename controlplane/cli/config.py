@@ -1,5 +1,6 @@
 """The command `config`: the settings that count, and where each comes from."""
 
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -16,7 +17,12 @@ from controlplane.security import Secret
 from controlplane.settings import Configuration, Effective, Source, WorkerSettings
 from controlplane.settings.access import AccessSettings, kafka_security
 from controlplane.settings.known import Unknown, unused
-from controlplane.settings.listening import listening
+from controlplane.settings.listening import (
+    AnswerSettings,
+    ListenerSettings,
+    listener_tls,
+    listening,
+)
 from controlplane.settings.sources import DEFAULT
 from controlplane.settings.worker import deciding
 
@@ -75,8 +81,9 @@ def _shown(configuration: Configuration) -> Shown:
         one: [_row(found) for found in configuration.effective(one, prefix)]
         for one, prefix in tables().items()
     }
-    worker, access = rows.pop(WorkerSettings), rows.pop(AccessSettings)
-    counting = {row.key for row in (*worker, *access)}
+    counting = {row.key for row in chain.from_iterable(rows.values())}
+    worker = [*rows.pop(WorkerSettings), *rows.pop(AnswerSettings)]
+    access = [*rows.pop(AccessSettings), *rows.pop(ListenerSettings)]
     return Shown(
         worker,
         access,
@@ -106,9 +113,13 @@ def _check(configuration: Configuration) -> None:
     """
     configuration.settings(WorkerSettings)
     configuration.make(AccessSettings, kafka_security)
-    for of in (listening, deciding):
+    checks: tuple[Callable[[], object], ...] = (
+        lambda: configuration.make(WorkerSettings, deciding),
+        lambda: configuration.make(WorkerSettings, listening) and listener_tls(configuration),
+    )
+    for check in checks:
         try:
-            configuration.make(WorkerSettings, of)
+            check()
         except SettingsError as failure:
             note(f"Warning: {failure}")
 

@@ -18,7 +18,8 @@ from controlplane.settings.access import AccessSettings
 from controlplane.settings.configuration import keys
 from controlplane.settings.environment import WORKER_FILE, told_by_environment
 from controlplane.settings.known import Unknown, unknown
-from controlplane.settings.parts import CONTROLLER, FOLLOWER, READER, SQLITE, UPKEEP
+from controlplane.settings.listening import HTTPS, AnswerSettings, ListenerSettings
+from controlplane.settings.parts import AUTH, CONTROLLER, FOLLOWER, HTTP, READER, SQLITE, UPKEEP
 from controlplane.settings.sources import told_by_file, told_by_flags
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -44,6 +45,8 @@ LIMITS = {
     FOLLOWER: "controlplane.follower:Limits",
     CONTROLLER: "controlplane.controller.limits:Limits",
     UPKEEP: "controlplane.upkeep:UpkeepSettings",
+    AUTH: "controlplane.rest.security.settings:AuthSettings",
+    HTTP: "controlplane.rest.security.settings:HttpLimits",
 }
 """The tables of limits by the beginning of their keys, and where they lie: who asks for none of
 them needs no Kafka, no SQLite, and nothing that writes."""
@@ -127,7 +130,13 @@ def _told_by_flags(flags: Mapping[str, str | None], overrides: tuple[str, ...]) 
 def tables(prefixes: Iterable[str] = LIMITS) -> dict[type[msgspec.Struct], str]:
     """The tables of settings that count, those of the limits imported now, and how keys begin."""
     limits = {_imported(LIMITS[prefix]): prefix for prefix in prefixes}
-    return {WorkerSettings: "", AccessSettings: "", **limits}
+    return {
+        WorkerSettings: "",
+        AnswerSettings: "",
+        AccessSettings: "",
+        ListenerSettings: HTTPS,
+        **limits,
+    }
 
 
 def _imported(place: str) -> type[msgspec.Struct]:

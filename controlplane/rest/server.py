@@ -2,20 +2,19 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 import uvicorn
 from starlette.types import ASGIApp
 
-CONNECTIONS_LIMIT = 1_000
-"""Connections at once; further ones are told 503. Each may hold a request that waits for a log."""
+from controlplane.rest.connections import connection_class
+from controlplane.rest.security.settings import HttpLimits
 
-IDLE_S = 75
-"""How long a connection may rest between two requests: longer than a scrape interval."""
-
-SHUTDOWN_S = 1
-"""How long answers under way may take once the service is to end."""
+HEADS_HELD = 8
+"""How many times the longest head that is answered is read, so that its refusal can be told; what
+is longer still ends the connection."""
 
 
 class PortTaken(Exception):
@@ -42,10 +41,11 @@ def _reason(failure: OSError) -> str:
     return (failure.strerror or str(failure)).partition(" (")[0]
 
 
-def url_of(listening: socket.socket) -> str:
+def url_of(listening: socket.socket, *, encrypted: bool = False) -> str:
     """The address under which a listening socket is reached."""
     host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if encrypted else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 class _Server(uvicorn.Server):
@@ -57,17 +57,30 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator["asyncio.Task[None]"]:
-    """Serve while the block runs. The task ends early only if the server fails."""
+async def serving(
+    app: ASGIApp,
+    listening: socket.socket,
+    limits: HttpLimits | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> AsyncIterator["asyncio.Task[None]"]:
+    """Serve while the block runs, encrypted if `tls` says how.
+
+    The task ends early only if the server fails.
+    """
+    limits = limits or HttpLimits()
     config = uvicorn.Config(
         app,
+        http=connection_class(limits),
         access_log=False,
+        h11_max_incomplete_event_size=HEADS_HELD * limits.head_max_bytes,
         lifespan="off",
-        limit_concurrency=CONNECTIONS_LIMIT,
+        limit_concurrency=limits.connections_max,
         log_config=None,
+        proxy_headers=False,  # whoever connects is who he is: `auth.proxy.addresses` builds on it
         server_header=False,
-        timeout_graceful_shutdown=SHUTDOWN_S,
-        timeout_keep_alive=IDLE_S,
+        ssl_context_factory=None if tls is None else lambda *_: tls,
+        timeout_graceful_shutdown=_seconds(limits.shutdown_ms),
+        timeout_keep_alive=_seconds(limits.idle_ms),
         ws="none",
     )
     server = _Server(config)
@@ -77,3 +90,8 @@ async def serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator["asyn
     finally:
         server.should_exit = True
         await task
+
+
+def _seconds(duration_ms: int) -> int:
+    """Whole seconds, as uvicorn takes them; at least one."""
+    return max(1, round(duration_ms / 1_000))

@@ -82,13 +82,13 @@ class Configuration:
         with self._blaming():
             return table(**values)
 
-    def make(self, table: type[Table], of: Callable[[Table], Made]) -> Made:
+    def make(self, table: type[Table], of: Callable[[Table], Made], prefix: str = "") -> Made:
         """What a function makes of a worker's settings.
 
         Raises:
             SettingsError: a value cannot be used, or the function cannot use it.
         """
-        settings = self.settings(table)
+        settings = self.settings(table, prefix)
         with self._blaming():
             return of(settings)
 

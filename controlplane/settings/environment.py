@@ -16,7 +16,12 @@ from controlplane.settings.sources import OURS, Source, Telling, Told, told_by_v
 WORKER_FILE = "CONTROLPLANE_WORKER_PROPERTIES"
 """The path of a worker's file, for whoever has no flag to name it with."""
 
-_NO_SETTINGS = {WORKER_FILE, "CONTROLPLANE_DEBUG"}
+_NO_SETTINGS = {
+    WORKER_FILE,
+    *(f"CONTROLPLANE_{name}" for name in ("DEBUG", "CLUSTER", "USER", "TOKEN", "CA_FILE")),
+}
+"""Variables of the command line itself."""
+
 _CONNECT = "CONNECT_"
 _LOGGING = "CONNECT_LOG4J_"
 """Images make lines of log4j's configuration of these."""

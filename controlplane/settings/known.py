@@ -29,8 +29,7 @@ _UNUSED = {
         inter.worker.signature.algorithm inter.worker.verification.algorithms""",
     "only the policy Allowlist looks at it": "connector.client.config.override.allowlist",
     "the interface has no such part here": """
-        rest.extension.classes admin.listeners access.control.allow.origin
-        access.control.allow.methods response.http.headers.config ssl.client.auth""",
+        rest.extension.classes admin.listeners""",
     "there are no metrics of Java's here": """
         metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
         auto.include.jmx.reporter""",
@@ -61,7 +60,7 @@ _FAMILIES = {
     "internal.key.converter.": "records are converted where connectors run",
     "internal.value.converter.": "records are converted where connectors run",
     "admin.listeners.https.": "the interface has no such part here",
-    "listeners.https.": "the interface has no such part here",
+    "listeners.https.": "TLS is Python's here",
     "producer.": "it is for the clients of connectors",
     "consumer.": "it is for the clients of connectors",
     "admin.": "it is for the clients of connectors",

@@ -1,13 +1,42 @@
-"""Where a worker's settings tell us to listen."""
+"""Where a worker's settings tell us to listen, and as whom; what browsers and answers are told."""
 
 import re
+from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
+from controlplane.security import JavaStore, Secret, ServerTls
+from controlplane.settings.configuration import Configuration
 from controlplane.settings.kinds import BadValue
+from controlplane.settings.stores import StoreSettings, identity, trusted
 from controlplane.settings.worker import WorkerSettings
 
 LOOPBACK = "127.0.0.1"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - only for who asks for it: a listener without a host
+
+HTTPS = "listeners.https."
+"""How keys begin that are for listeners alone (KIP-208)."""
+
+
+class ListenerSettings(StoreSettings, frozen=True, kw_only=True):
+    """Who an `https://` listener is, and whom it trusts: with the prefix `listeners.https.`.
+
+    If nothing has that prefix, the worker's own `ssl.*` counts: all of the one, or of the other.
+    """
+
+
+class AnswerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What browsers are told, and what every answer is to have."""
+
+    access_control_allow_origin: str = ""
+    """Pages that may ask: origins with commas between, `*` in them for anything. Empty: none."""
+
+    access_control_allow_methods: str = ""
+    """Methods by which they may ask. Empty: GET, POST, HEAD."""
+
+    response_http_headers_config: str = ""
+    """KIP-577: `set NAME: VALUE`, or add, setDate, addDate, with commas between."""
 
 
 class Address(NamedTuple):
@@ -18,21 +47,61 @@ class Address(NamedTuple):
 
 
 _URL = re.compile(
-    r"(?P<scheme>\w+)://(\[(?P<ip>[^\]]*)\]|(?P<host>[^:/\[\]]*)):(?P<port>[0-9]{1,5})/?"
+    r"(?P<scheme>https?)://(\[(?P<ip>[^\]]*)\]|(?P<host>[^:/\[\]]*)):(?P<port>[0-9]{1,5})/?",
+    re.IGNORECASE,
 )
 
 
 def listening(settings: WorkerSettings) -> Address:
-    """The first listener that speaks plain HTTP; without any, this machine and `rest.port`.
+    """The first listener; without any, this machine and `rest.port`.
 
     Raises:
-        BadValue: none of the listeners does.
+        BadValue: it is none.
     """
     if not settings.listeners:
         return Address(settings.rest_host_name or LOOPBACK, settings.rest_port)
-    for listener in settings.listeners:
-        found = _URL.fullmatch(listener)
-        if found and found["scheme"].lower() == "http":
-            return Address(found["ip"] or found["host"] or EVERYWHERE, int(found["port"]))
-    told = ",".join(settings.listeners)
-    raise BadValue("listeners", f"is {told!r}: use http://host:port, TLS is not spoken here")
+    found = _listener(settings)
+    return Address(found["ip"] or found["host"] or EVERYWHERE, int(found["port"]))
+
+
+def _listener(settings: WorkerSettings) -> re.Match[str]:
+    found = _URL.fullmatch(settings.listeners[0])
+    if found is None:
+        told = ",".join(settings.listeners)
+        raise BadValue("listeners", f"is {told!r}: use http://host:port or https://host:port")
+    return found
+
+
+def _is_encrypted(settings: WorkerSettings) -> bool:
+    return bool(settings.listeners) and _listener(settings)["scheme"].lower() == "https"
+
+
+def listener_tls(configuration: Configuration) -> ServerTls | None:
+    """As whom the first listener answers; None: it is no `https://`.
+
+    Raises:
+        SettingsError: it has no key, or a setting cannot be used.
+    """
+    if not configuration.make(WorkerSettings, _is_encrypted):
+        return None
+    prefix = HTTPS if any(key.startswith(HTTPS) for key in configuration.told) else ""
+
+    def tls(settings: ListenerSettings) -> ServerTls:
+        return ServerTls(
+            _told(identity(settings, prefix), prefix),
+            settings.ssl_key_password,
+            trusted(settings, prefix),
+            settings.ssl_client_auth,
+        )
+
+    return configuration.make(ListenerSettings, tls, prefix)
+
+
+def _told(identity: Path | JavaStore | Secret | None, prefix: str) -> Path | JavaStore | Secret:
+    if identity is None:
+        raise BadValue(
+            f"{prefix}ssl.keystore.location",
+            "is not told, and a listener needs a key for https://: give a key store, or PEM",
+            because="listeners",
+        )
+    return identity

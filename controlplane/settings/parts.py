@@ -14,3 +14,9 @@ CONTROLLER = "controller."
 
 UPKEEP = "upkeep."
 """Looking after a log: snapshots and retention."""
+
+AUTH = "auth."
+"""Who is let in to the HTTP interface."""
+
+HTTP = "http."
+"""How much is taken at once by the HTTP interface."""

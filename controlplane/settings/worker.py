@@ -83,8 +83,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     # --- the REST interface -------------------------------------------------------------------
 
     listeners: tuple[str, ...] = ()
-    """Where to listen, as URLs; the first `http://` counts. Kafka's default is port 8083 of every
-    interface; ours, of this machine only."""
+    """Where to listen, as URLs; the first counts. Kafka's default is port 8083 of every interface;
+    ours, of this machine only."""
 
     rest_host_name: str | None = None
     """Up to 2.8, where there are no `listeners`. Images set it still."""

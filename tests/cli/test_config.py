@@ -229,14 +229,14 @@ def test_the_file_may_be_named_by_the_environment(worker: Path) -> None:
 
 
 def test_what_only_some_commands_cannot_use_is_a_warning() -> None:
-    """TLS for whoever listens, somebody's own policy for whoever decides."""
+    """TLS without a key for whoever listens, somebody's own policy for whoever decides."""
     said = call(
         *("config", "--override", "listeners=https://:8443"),
         *("--override", "connector.client.config.override.policy=org.example.Mine"),
     )
     assert said.code == 0
     assert said.err.count("Warning: --override: ") == 2
-    assert "TLS is not spoken here" in said.err
+    assert "ssl.keystore.location is not told" in said.err
 
 
 def test_settings_of_access_matter_to_who_connects_only(worker: Path, histories: Path) -> None:

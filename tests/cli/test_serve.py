@@ -100,7 +100,7 @@ async def test_listens_where_the_workers_file_says(tmp_path: Path) -> None:
     with listen("127.0.0.1", 0) as bound:
         port = bound.getsockname()[1]
     worker = tmp_path / "worker.properties"
-    worker.write_text(f"listeners=https://x:1,http://127.0.0.1:{port}\n", "ascii")
+    worker.write_text(f"listeners=http://127.0.0.1:{port},https://x:1\n", "ascii")
     async with running(LIFE, "--worker", str(worker), port=()) as service:
         assert service.url == f"http://127.0.0.1:{port}"
 

@@ -7,34 +7,49 @@ from pathlib import Path
 
 from controlplane.logs.kafka.stores import identity_pem, trusted_pem
 from controlplane.properties import SettingsError
-from controlplane.security import JavaStore, Secret, Tls
+from controlplane.security import JavaStore, Secret, ServerTls, Tls
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
-    """A context that trusts, and shows, what the settings say.
+    """A context of a client that trusts, and shows, what the settings say.
 
     Raises:
         SettingsError: a file is missing or is not what it should be, or a password is wrong.
     """
-    context = _trusting(tls.trusted)
-    # As in Java each certificate that is trusted is enough, not only that of a root.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context = _trusting(tls.trusted, ssl.Purpose.SERVER_AUTH)
     context.check_hostname = tls.check_hostname
-    if isinstance(tls.identity, JavaStore):
-        # Nothing unencrypted lies in a file, not even for a moment.
-        password = secrets.token_hex()
-        _identify(context, identity_pem(tls.identity, password), Secret(password))
-    elif tls.identity is not None:
+    if tls.identity is not None:
         _identify(context, tls.identity, tls.identity_password)
     return context
 
 
-def _trusting(trusted: Path | JavaStore | str | None) -> ssl.SSLContext:
+_CLIENTS = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+
+
+def server_context(tls: ServerTls) -> ssl.SSLContext:
+    """A context of a server. From TLS 1.2 on, as in Kafka.
+
+    Raises:
+        SettingsError: a file is missing or is not what it should be, or a password is wrong.
+    """
+    asks = tls.client_auth != "none"
+    context = _trusting(tls.trusted if asks else None, ssl.Purpose.CLIENT_AUTH)
+    context.verify_mode = _CLIENTS[tls.client_auth]
+    _identify(context, tls.identity, tls.identity_password)
+    return context
+
+
+def _trusting(trusted: Path | JavaStore | str | None, purpose: ssl.Purpose) -> ssl.SSLContext:
     read = trusted_pem(trusted) if isinstance(trusted, JavaStore) else trusted
     try:
         if isinstance(read, Path):
-            return ssl.create_default_context(cafile=read)
-        return ssl.create_default_context(cadata=read)
+            context = ssl.create_default_context(purpose, cafile=read)
+        else:
+            context = ssl.create_default_context(purpose, cadata=read)
     except (OSError, ValueError):
         where, form = "ssl.truststore.certificates", " in PEM"
         if isinstance(trusted, JavaStore):
@@ -42,9 +57,23 @@ def _trusting(trusted: Path | JavaStore | str | None) -> ssl.SSLContext:
         elif isinstance(trusted, Path):
             where = str(trusted)
         raise SettingsError(f"{where} holds no certificates{form} that can be read") from None
+    # As in Java each certificate that is trusted is enough, not only that of a root.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
 
 
-def _identify(context: ssl.SSLContext, identity: Path | Secret, password: Secret | None) -> None:
+def _identify(
+    context: ssl.SSLContext, identity: Path | JavaStore | Secret, password: Secret | None
+) -> None:
+    if isinstance(identity, JavaStore):
+        # Nothing unencrypted lies in a file, not even for a moment.
+        own = secrets.token_hex()
+        _load(context, identity_pem(identity, own), Secret(own))
+    else:
+        _load(context, identity, password)
+
+
+def _load(context: ssl.SSLContext, identity: Path | Secret, password: Secret | None) -> None:
     """Load key and chain. Python takes them from files: an inline key lies in a private one."""
     # An empty password is a wrong one; none would make OpenSSL ask on the terminal.
     shown = password.reveal() if password else ""

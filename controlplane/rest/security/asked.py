@@ -43,12 +43,12 @@ def asked(scope: Scope, dialect: Profile) -> Asked:
     """What a request asks, of one who speaks as `dialect` where nobody says otherwise."""
     request = read_request(scope)
     profile = _profile(request.profile, dialect)
-    return Asked(request, _path(request.target), profile, request.compat)
+    return Asked(request, _path(request.target, profile), profile, request.compat)
 
 
-def _path(target: str) -> tuple[str, ...]:
+def _path(target: str, profile: Profile) -> tuple[str, ...]:
     try:
-        return parse_target(target, _LENIENT).segments
+        return parse_target(target, profile).segments
     except RestError:
         return ("",)
 

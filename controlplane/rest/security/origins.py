@@ -16,6 +16,8 @@ from controlplane.core.profiles import Profile
 from controlplane.rest.errors import NO_CONTENT, Answer
 from controlplane.rest.security.asked import Asked, asked
 from controlplane.rest.wire import response
+from controlplane.settings.kinds import texts
+from controlplane.settings.listening import AnswerSettings
 
 _SIMPLE = ("GET", "POST", "HEAD")
 """What a browser sends without asking first."""
@@ -73,6 +75,15 @@ class Allowed(NamedTuple):
             for origin in origins.split()
             for pattern in self.origins
         )
+
+
+def allowed(settings: AnswerSettings) -> Allowed | None:
+    """Who may ask, as the settings say; None: no page of anybody else's."""
+    origins = settings.access_control_allow_origin
+    if not origins:
+        return None
+    methods = settings.access_control_allow_methods
+    return Allowed(texts(origins), texts(methods) if methods else _SIMPLE)
 
 
 class Origins:

@@ -1,0 +1,74 @@
+"""Connections that keep us waiting: one that sends no request, or takes no answer, is ended."""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from controlplane.rest.security.settings import HttpLimits
+
+
+def connection_class(limits: HttpLimits) -> type[asyncio.Protocol]:
+    """The protocol of connections within these limits."""
+
+    class LimitedConnection(_Connection):
+        head_patience_s = limits.head_patience_ms / 1_000
+        answer_patience_s = limits.answer_patience_ms / 1_000
+
+    return LimitedConnection
+
+
+class _Connection(H11Protocol):
+    """Uvicorn's connection; in its own words it waits for a client for ever.
+
+    That a request does not come is told from the first byte (the server's keep-alive looks after
+    connections that rest), that an answer is not taken from the moment when the buffer is full.
+    """
+
+    head_patience_s: float
+    answer_patience_s: float
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._until_head: asyncio.TimerHandle | None = None
+        self._until_taken: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)  # type: ignore[arg-type]  # a socket has one of these
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is None or self.cycle.response_complete:
+            self._expect_head()
+        else:
+            self._until_head = _stopped(self._until_head)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._until_taken = self.loop.call_later(self.answer_patience_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._until_taken = _stopped(self._until_taken)
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        # What lies in the buffer still is waited for, but not without end.
+        self._until_taken = self.loop.call_later(self.answer_patience_s, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._until_head = _stopped(self._until_head)
+        self._until_taken = _stopped(self._until_taken)
+        super().connection_lost(exc)
+
+    def _expect_head(self) -> None:
+        if self._until_head is None:
+            self._until_head = self.loop.call_later(self.head_patience_s, self.transport.abort)
+
+
+def _stopped(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+    """What is left of a timer that is to ring no more: nothing."""
+    if timer is not None:
+        timer.cancel()
+    return None

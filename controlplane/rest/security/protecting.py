@@ -1,0 +1,70 @@
+"""All of it around an application: what is told, and in which order it goes."""
+
+import ssl
+from typing import NamedTuple
+
+from starlette.types import ASGIApp
+
+from controlplane.core.profiles import KIP, Profile
+from controlplane.logs.kafka.tls import server_context
+from controlplane.observe import Logger, silent
+from controlplane.rest.security.bounds import Bounds
+from controlplane.rest.security.gate import Gate
+from controlplane.rest.security.headers import ExtraHeaders, extra_headers
+from controlplane.rest.security.identity import Identities
+from controlplane.rest.security.origins import Origins, allowed
+from controlplane.rest.security.settings import AuthSettings, HttpLimits
+from controlplane.settings import Configuration
+from controlplane.settings.listening import AnswerSettings, listener_tls
+from controlplane.settings.parts import AUTH, HTTP
+
+
+class Protection(NamedTuple):
+    """How an application is protected. The default: within bounds, and anybody may come in."""
+
+    auth: AuthSettings = AuthSettings()
+    limits: HttpLimits = HttpLimits()
+    answers: AnswerSettings = AnswerSettings()
+    tls: ssl.SSLContext | None = None
+    """For the server; what is mounted elsewhere is encrypted by others."""
+
+    @classmethod
+    def told(cls, configuration: Configuration) -> "Protection":
+        """What flags, the environment and a worker's file say.
+
+        Raises:
+            SettingsError: a value cannot be used.
+        """
+        tls = listener_tls(configuration)
+        return cls(
+            configuration.settings(AuthSettings, AUTH),
+            configuration.settings(HttpLimits, HTTP),
+            configuration.settings(AnswerSettings),
+            None if tls is None else server_context(tls),
+        )
+
+
+def protected(
+    app: ASGIApp,
+    protection: Protection,
+    *,
+    dialect: Profile | None = None,
+    logger: Logger | None = None,
+) -> ASGIApp:
+    """An application behind its gate. `dialect` is the release as which it speaks at the root.
+
+    Raises:
+        SettingsError: a file of credentials cannot be used, or another setting.
+    """
+    logger, dialect = logger or silent(), dialect or Profile.of(KIP)
+    auth, limits, answers, _ = protection
+    if auth.asks:
+        identities = Identities(auth, limits.verifications_max, logger)
+        app = Gate(app, auth, identities, dialect, logger)
+    origins = allowed(answers)
+    if origins is not None:
+        app = Origins(app, origins, dialect)
+    extra = extra_headers(answers.response_http_headers_config)
+    if extra:
+        app = ExtraHeaders(app, extra)
+    return Bounds(app, limits, dialect)
