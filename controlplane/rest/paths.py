@@ -20,10 +20,12 @@ def parse_target(raw: str, profile: Profile) -> Target:
     """Take a raw request target apart.
 
     Raises:
-        BadTarget, BadMessage, Unreadable: this release's server refuses such a path.
+        BadTarget, BadMessage, Unreadable: this release's server refuses such a target.
         NoSuchPath: it has an empty segment.
     """
     path, _, query = raw.partition("#")[0].partition("?")
+    if not path.startswith(("/", "*")):
+        raise BadMessage
     if profile.rest_strict_paths:
         _refuse_ambiguous(path)
     else:

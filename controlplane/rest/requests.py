@@ -105,7 +105,7 @@ def as_accepted(given: str | None, headers: Mapping[str, str]) -> str | None:
 
 def is_spelled_out(target: str, template: tuple[str, ...]) -> bool:
     """Whether the fixed parts of a path are written as such: `/%63onnectors` is another path."""
-    path = target.partition("?")[0].removeprefix("/").split("/")
+    path = target.partition("#")[0].partition("?")[0].removeprefix("/").split("/")
     pairs = zip(template, path, strict=False)
     return all(part in ("{}", given.partition(";")[0]) for part, given in pairs)
 
