@@ -65,6 +65,7 @@ class Watching:
         self._profile = profile
         self._queues: set[_Queue] = set()
         self._listening = ExitStack()
+        self._ended = False
 
     async def changes(self, since: Ends | None = None) -> AsyncGenerator[Seen, None]:
         """Every change from now on, or from where somebody was before. Ends when `end` is called.
@@ -75,6 +76,8 @@ class Watching:
             TooSlow: so many changes wait to be taken (`CHANGES_WAITING`) that the next is lost.
             LogError: what has happened since cannot be read.
         """
+        if self._ended:
+            return
         state = await self._follower.state(self._profile)
         mine = _Queue()
         self._join(mine)
@@ -90,7 +93,8 @@ class Watching:
             self._leave(mine)
 
     def end(self) -> None:
-        """Nothing will change any more."""
+        """Nothing will change any more, also for those who begin to watch only now."""
+        self._ended = True
         for one in self._queues:
             one.end()
 
@@ -98,6 +102,8 @@ class Watching:
         if not self._queues:
             self._listening.enter_context(self._follower.telling(self._profile, self._listen))
         self._queues.add(one)
+        if self._ended:  # meanwhile
+            one.end()
 
     def _leave(self, one: _Queue) -> None:
         self._queues.discard(one)

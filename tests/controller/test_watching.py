@@ -38,3 +38,15 @@ async def test_changes_that_nobody_takes() -> None:
         with pytest.raises(TooSlow):
             await watcher
     assert taken in {CHANGES_WAITING, CHANGES_WAITING + 1}
+
+
+async def test_watching_ends_with_the_plane() -> None:
+    """For those who watch, for who has not yet begun, and for who comes too late."""
+    log = MemoryLog()
+    async with plane_on(log) as plane:
+        before, watching = plane.watch(), asyncio.ensure_future(anext(plane.watch(), "ended"))
+        await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        assert await watching == "ended"
+        assert await anext(before, "ended") == "ended"
+        assert [change async for change in plane.watch()] == []
