@@ -18,7 +18,7 @@ from uuid import uuid4
 import msgspec
 
 from controlplane.controller import Alone, Controller, Limits, Outside, Stepped, World
-from controlplane.core.commands import AnyCommand, Asked
+from controlplane.core.commands import AnyCommand, Asked, SetLoggerLevel
 from controlplane.core.context import Context, Worker
 from controlplane.core.decide.sinks import group_of
 from controlplane.core.diff import Change
@@ -35,6 +35,7 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import is_cluster, path_of
 from controlplane.rest.app import App
 from controlplane.rest.calls import Service
+from controlplane.rest.loggers import Loggers
 from controlplane.upkeep import UpkeepSettings, keep_looking_after
 from controlplane.watching import Watching
 
@@ -102,6 +103,7 @@ class ControlPlane:
         self._follower = follower
         self._around, self._context = known
         self._watching = Watching(follower, log, self._context.profile)
+        self._loggers = Loggers(self._around.now_ms)
 
     @classmethod
     @asynccontextmanager
@@ -166,9 +168,10 @@ class ControlPlane:
             self._context.profile,
             self._context.plugins,
             commands=self,
-            tracks_topics=self._context.worker.topic_tracking_enable,
+            worker=self._context.worker,
             log=self._log,
             watching=self._watching,
+            loggers=self._loggers,
         )
 
     @cached_property
@@ -238,7 +241,10 @@ class ControlPlane:
             at_ms=self._around.now_ms(),
             principal=principal,
         )
-        return await self._controller.execute(asked, profile)
+        ended = await self._controller.execute(asked, profile)
+        if isinstance(command, SetLoggerLevel) and isinstance(ended, Outcome):
+            self._loggers.obey(command, profile or self._context.profile)
+        return ended
 
     async def group_offsets(self, connector: str) -> GroupOffsets:
         """What the consumer group of a sink connector has committed.

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -37,10 +38,12 @@ from controlplane.observe import Logger, logger
 from controlplane.plane import ControlPlane, Surroundings
 from controlplane.rest import calls as rest
 from controlplane.rest.app import App
+from controlplane.rest.loggers import Loggers
 from controlplane.rest.server import PortTaken, listen, serving, url_of
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.listening import Address, listening
 from controlplane.settings.parts import FOLLOWER, SQLITE
+from controlplane.settings.worker import deciding
 from controlplane.watching import Watching
 
 
@@ -198,13 +201,18 @@ async def _following(
                 service.dialect,
                 service.plugins,
                 cluster_id=found.cluster_id,
-                tracks_topics=reading.settings.topic_tracking_enable,
+                worker=reading.configuration.make(WorkerSettings, deciding),
                 log=found.log,
                 watching=Watching(follower, found.log, service.dialect),
+                loggers=Loggers(_now_ms),
             )
             yield known, found.log
     finally:
         await found.log.close()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _warn(service: Service, problems: Iterable[str]) -> None:

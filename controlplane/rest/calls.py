@@ -4,11 +4,13 @@ from typing import Any, NamedTuple, Protocol
 
 from controlplane.asof import Then
 from controlplane.core.commands import AnyCommand
+from controlplane.core.context import Worker
 from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
 from controlplane.follower import Follower
 from controlplane.logs.log import ReadableLog
+from controlplane.rest.loggers import Loggers
 from controlplane.rest.requests import Request
 from controlplane.watching import Watching
 
@@ -52,11 +54,13 @@ class Service(NamedTuple):
     commands: Commands | None = None
     """None: the log can only be read here."""
     cluster_id: str | None = None
-    tracks_topics: bool = True
-    """The worker's `topic.tracking.enable`."""
+    worker: Worker = Worker()
+    """The settings of the worker as which it answers."""
     log: ReadableLog | None = None
     """Where the past is read; None: only the present is answered from."""
     watching: Watching | None = None
+    loggers: Loggers | None = None
+    """Those of this process; None: nobody may see them (as with an empty `admin.listeners`)."""
 
 
 class Call(NamedTuple):

@@ -12,13 +12,10 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from controlplane.core.codec import decode_config
+from controlplane.core.commands import SetLoggerLevel
 from controlplane.core.decide.topics import level_named
-from controlplane.core.entry import Entry
 from controlplane.core.plan import Rejected
 from controlplane.core.profiles import Profile
-from controlplane.core.records import LoggerLevel
-from controlplane.core.state import ClusterState
 from controlplane.rest import bodies
 from controlplane.rest.errors import OK, Answer, NotFound, refused
 
@@ -100,15 +97,11 @@ class Loggers:
         self._changed_ms |= dict.fromkeys(changed, self._now_ms())
         return sorted(changed if profile.rest_unset_loggers else meant)
 
-    def heard(self, entry: Entry, _: ClusterState, state: ClusterState) -> None:
-        """Do what a record of the config topic asks of all workers (a `follower.Listener`)."""
-        if entry.topic != state.topics.config:
-            return
-        record = decode_config(entry.key, entry.value, state.profile)
-        if isinstance(record, LoggerLevel):
-            level = level_named(record.level, state.profile)
-            if isinstance(level, str):
-                self.change(record.namespace, level, state.profile)
+    def obey(self, command: SetLoggerLevel, profile: Profile) -> None:
+        """Do what all workers were told, this one among them."""
+        level = level_named(command.level, profile)
+        if isinstance(level, str):
+            self.change(command.namespace, level, profile)
 
     def _known(self) -> Iterator[tuple[str, logging.Logger]]:
         yield ROOT, self._hierarchy.root

@@ -5,6 +5,7 @@ they meet the world: the state that is known now, and whoever carries commands o
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from controlplane.controller.controller import TimedOut
@@ -12,10 +13,21 @@ from controlplane.controller.outside import OutsideFailed
 from controlplane.controller.turns import TooMany
 from controlplane.core import views
 from controlplane.core.commands import AnyCommand
+from controlplane.core.java import hash_map_order
 from controlplane.core.plan import GroupOffsets, Rejected
 from controlplane.core.profiles import Profile
 from controlplane.logs.log import Fenced, LogUnavailable
-from controlplane.rest import asks, outcomes, plans, reads, signatures, writes
+from controlplane.rest import (
+    admin,
+    asks,
+    loggers,
+    outcomes,
+    plans,
+    plugins,
+    reads,
+    signatures,
+    writes,
+)
 from controlplane.rest.calls import Call, Commands
 from controlplane.rest.errors import (
     OK,
@@ -91,7 +103,7 @@ def of_method(found: dict[str, Endpoint], method: str) -> Endpoint:
 def methods_of(found: dict[str, Endpoint]) -> Sequence[str]:
     """By which methods an endpoint can be asked, as Connect lists them."""
     heads = ["HEAD"] if "GET" in found else []
-    return [*heads, *found, "OPTIONS"]
+    return list(hash_map_order([*heads, *found, "OPTIONS"]))
 
 
 # --- what is read -------------------------------------------------------------------------------
@@ -108,7 +120,7 @@ def _viewing(route: reads.Route) -> Answering:
             service.plugins,
             service.cluster_id,
             call.query,
-            tracks_topics=service.tracks_topics,
+            tracks_topics=service.worker.topic_tracking_enable,
         )
         if route.of_group and reads.is_sink(reading, *call.names):
             reading = reading._replace(group=await _group(call, *call.names))
@@ -243,6 +255,46 @@ async def _describe(_: Call) -> Answer:
     return Answer(OK, openapi.described(ROUTES))
 
 
+_LEVEL = ("admin", "loggers", "{}")
+
+
+def _changing_loggers() -> Answering:
+    """A level for this worker; for all of them it is a command as any other."""
+    for_all = next(_doing(one) for one in writes.ROUTES if one.template == _LEVEL)
+
+    async def answer(call: Call) -> Answer:
+        if not loggers.for_cluster(call.query, call.profile):
+            return await admin.change_logger(call)
+        if call.service.commands is None:
+            raise NoSuchMethod
+        return await for_all(call)
+
+    return answer
+
+
+_PLUGINS = (
+    reads.Route(("connector-plugins",), _always, plugins.listed),
+    reads.Route(
+        ("connector-plugins", "{}", "config"),
+        attrgetter("rest_all_plugins"),
+        plugins.definitions,
+    ),
+)
+
+
+def _of_the_worker() -> Iterator[Endpoint]:
+    """What asks a worker about itself."""
+    for row in _PLUGINS:
+        yield Endpoint("GET", row.template, row.known, _viewing(row))
+    checked = ("connector-plugins", "{}", "config", "validate")
+    yield Endpoint("PUT", checked, _always, admin.validate, reads_body=True)
+    has_health, has_loggers = attrgetter("rest_health"), attrgetter("rest_loggers")
+    yield Endpoint("GET", ("health",), has_health, admin.show_health, consumes_json=False)
+    yield Endpoint("GET", _LEVEL[:2], has_loggers, admin.show_loggers)
+    yield Endpoint("GET", _LEVEL, has_loggers, admin.show_logger)
+    yield Endpoint("PUT", _LEVEL, has_loggers, _changing_loggers(), reads_body=True)
+
+
 _OURS = (
     Endpoint("GET", ("connectors", "{}", "history"), _always, pasts.show_history),
     Endpoint("POST", ("connectors", "{}", "undo"), _always, _undo, changes=True),
@@ -251,4 +303,8 @@ _OURS = (
     Endpoint("GET", ("openapi.json",), _always, _describe),
 )
 
-ROUTES: tuple[Endpoint, ...] = (*_rows(), *(one._replace(ours=True) for one in _OURS))
+ROUTES: tuple[Endpoint, ...] = (
+    *_rows(),
+    *_of_the_worker(),
+    *(one._replace(ours=True) for one in _OURS),
+)

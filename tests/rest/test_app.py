@@ -8,6 +8,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from controlplane.core.context import Worker
 from controlplane.core.profiles import Profile
 from controlplane.follower import Follower, Limits
 from controlplane.logs.log import LogUnavailable
@@ -354,7 +355,7 @@ async def test_mounted() -> None:
 async def test_topics_that_are_not_tracked() -> None:
     """Where the worker's settings say so, nobody is told of active topics (KIP-558)."""
     async with following("life-3.9") as follower:
-        app = App(Service(follower, Profile.of("3.9"), tracks_topics=False))
+        app = App(Service(follower, Profile.of("3.9"), worker=Worker(topic_tracking_enable=False)))
         async with client_of(app) as client:
             response = await client.get("/connectors/pages/topics")
     assert (response.status_code, response.json()["message"]) == (

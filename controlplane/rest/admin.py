@@ -1,0 +1,63 @@
+"""Endpoints that ask a worker about itself: plugins are in `plugins`, loggers in `loggers`.
+
+None of it lies in a log, and so none of it has a past.
+"""
+
+import asyncio
+
+from controlplane.core.context import Context
+from controlplane.logs.log import LogError
+from controlplane.rest import loggers, plugins
+from controlplane.rest.calls import Call
+from controlplane.rest.errors import OK, Answer, NoSuchPath
+from controlplane.rest.health import health
+from controlplane.rest.loggers import Loggers
+
+HEALTH_S = 10
+"""How long a worker may take to find out how it is."""
+
+
+async def validate(call: Call) -> Answer:
+    """`PUT /connector-plugins/{plugin}/config/validate`."""
+    service = call.service
+    context = Context(profile=call.profile, worker=service.worker, plugins=service.plugins)
+    (name,) = call.names
+    return plugins.validate(call.body, name, context)
+
+
+async def show_health(call: Call) -> Answer:
+    """`GET /health`: whether the log can be read."""
+    follower = call.service.follower
+    try:
+        async with asyncio.timeout(HEALTH_S):
+            await follower.state(call.service.dialect)
+    except TimeoutError:
+        return health(started=False)
+    except LogError as error:
+        return health(started=False, trouble=str(error))
+    failure = follower.failure
+    return health(started=True, trouble=None if failure is None else str(failure))
+
+
+async def show_loggers(call: Call) -> Answer:
+    """`GET /admin/loggers`."""
+    return Answer(OK, _loggers(call).levels(call.profile))
+
+
+async def show_logger(call: Call) -> Answer:
+    """`GET /admin/loggers/{l}`."""
+    (name,) = call.names
+    return Answer(OK, _loggers(call).level(name, call.profile))
+
+
+async def change_logger(call: Call) -> Answer:
+    """`PUT /admin/loggers/{l}`, of this worker."""
+    (namespace,) = call.names
+    return loggers.set_level(_loggers(call), call.body, namespace, call.profile)
+
+
+def _loggers(call: Call) -> Loggers:
+    """Where a worker has no listener for its administrators, nobody sees its loggers."""
+    if call.service.loggers is None:
+        raise NoSuchPath
+    return call.service.loggers
