@@ -17,16 +17,45 @@ class Command(NamedTuple):
     about: str
 
 
-COMMANDS = {
+def _about_clusters(place: str, about: str) -> Command:
+    return Command(f"controlplane.cli.cluster.{place}", about)
+
+
+LOGS = {
     "import": Command("controlplane.cli.importing:import_logs", "Copy logs into an embedded log."),
     "backup": Command("controlplane.cli.backup:backup", "Copy an embedded log while it is used."),
     "inspect": Command("controlplane.cli.inspect:inspect", "Show what a log makes a worker know."),
     "plan": Command("controlplane.cli.plan:plan", "Show what a request would write, or why not."),
     "verify": Command("controlplane.cli.verify:verify", "Compare a log with recorded answers."),
-    "serve": Command("controlplane.cli.serve:serve", "Answer Connect's read requests from a log."),
+    "serve": Command("controlplane.cli.serve:serve", "Answer Connect's REST API from a log."),
     "config": Command("controlplane.cli.config:config", "Show the settings, and who told each."),
     "scenario": Command("controlplane.cli.scenario:scenario", "Run scenario files."),
 }
+
+CLUSTERS = {
+    "get": _about_clusters("resources:get", "List connectors, plugins, loggers, …"),
+    "describe": _about_clusters("describe:describe", "Show all of a connector or a plugin."),
+    "apply": _about_clusters("apply:apply", "Make connectors be as files say."),
+    "diff": _about_clusters("differing:diff", "Compare with files, or with another moment."),
+    "patch": _about_clusters("resources:patch", "Change some settings."),
+    "pause": _about_clusters("states:pause", "Let tasks do nothing."),
+    "resume": _about_clusters("states:resume", "Let connectors run again."),
+    "stop": _about_clusters("states:stop", "Shut tasks down."),
+    "restart": _about_clusters("states:restart", "Restart connectors or tasks."),
+    "delete": _about_clusters("resources:delete", "Delete connectors, or offsets."),
+    "offsets": _about_clusters("altering:offsets", "Get, edit, alter or reset offsets."),
+    "topics": _about_clusters("topics:topics", "Which topics a connector has used."),
+    "plugins": _about_clusters("resources:plugins", "List connector classes."),
+    "history": _about_clusters("past:history", "Every change of a connector."),
+    "undo": _about_clusters("past:undo", "Put a connector back as it was."),
+    "commands": _about_clusters("past:commands", "Who asked for what, and how it ended."),
+    "watch": _about_clusters("watching:watch", "Follow changes as they happen."),
+    "bundle": _about_clusters("bundles:bundle", "Carry connectors to another cluster."),
+    "completion": _about_clusters("completion:completion", "Complete words in your shell."),
+}
+
+SECTIONS = {"Commands about a log": LOGS, "Commands about a cluster": CLUSTERS}
+COMMANDS = LOGS | CLUSTERS
 
 
 class Commands(click.Group):
@@ -45,10 +74,11 @@ class Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name].about) for name in self.list_commands(ctx)])
+        for section, commands in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, one.about) for name, one in commands.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
@@ -66,6 +96,9 @@ def main() -> None:
 
     A LOG is kafka://host:port, an embedded log (a SQLite file, also sqlite:///path), or a file of
     records: a history (.log.jsonl), the output of kcat -J or of kafka-console-consumer.
+
+    A cluster is whom --cluster or CONTROLPLANE_CLUSTER names: a worker's URL, ours or Kafka's, or
+    a LOG, which is then opened for that one command.
     """
     _never_fail_to_print()
 

@@ -1,7 +1,7 @@
 """A bar on standard error while much is read: only on a terminal, and gone afterwards."""
 
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -81,8 +81,11 @@ def _progress(*, visible: bool) -> Progress:
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """Say what is being done while it may take long and cannot be measured."""
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """Say what is being done while it may take long and cannot be measured.
+
+    What is yielded says something else from then on.
+    """
     with _progress(visible=sys.stderr.isatty()) as progress:
-        progress.add_task(what, total=None)
-        yield
+        task = progress.add_task(what, total=None)
+        yield lambda words: progress.update(task, description=words)

@@ -1,0 +1,236 @@
+"""Speaking to a worker: requests, what its answers mean, and what it has got.
+
+Whatever goes wrong becomes one of `exits`, with a sentence. Only what Connect has is asked of a
+worker of Kafka's: it would not refuse `dry_run` or `as_of`, but overlook it.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import quote
+from uuid import uuid4
+
+import httpx
+
+from controlplane.cli.cluster.exits import Declined, Lacks, Unavailable
+from controlplane.cli.printing import note
+from controlplane.core.redact import redacted_refusal
+from controlplane.core.safe_text import safe, short
+
+PATIENCE_S = 30.0
+"""So long a refusal that passes – a rebalance – is answered by asking again."""
+
+PAUSE_S = 0.5
+"""Between two such questions."""
+
+_OURS = "controlplane"
+"""What our own server calls itself; a proxy that hides it hides what only we have."""
+
+_PASSES = ("rebalance", "momentarily", "stale configuration")
+"""Words of a conflict that ends by itself, unlike that of a name which is taken."""
+
+_NO_ENDPOINT = ("HTTP 404 Not Found", "HTTP 405 Method Not Allowed")
+"""Words for a path or a method that a release has not got."""
+
+
+class Server(NamedTuple):
+    """Who answers."""
+
+    version: str
+    cluster_id: str | None
+    ours: bool
+
+    @property
+    def name(self) -> str:
+        """How it is called in a sentence."""
+        return f"controlplane as {self.version}" if self.ours else f"Kafka Connect {self.version}"
+
+
+class Given(NamedTuple):
+    """An answer that is no refusal: whether it tells of something new, and what else."""
+
+    created: bool
+    body: Any
+
+
+class Api:
+    """One cluster, asked over HTTP. `view` goes with every question: a moment, a release."""
+
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        name: str,
+        view: Mapping[str, str] | None = None,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self.client = client
+        self.name = name
+        self._view = dict(view or {})
+        self._patience_s = patience_s
+        self.server = Server("?", None, ours=False)
+
+    async def meet(self) -> None:
+        """Find out who answers; nothing else is asked before.
+
+        Raises:
+            Declined: there is no such server, or none of Connect.
+            Unavailable: nobody answers.
+        """
+        answer = await self._answer("GET", "/")
+        told = answer.json() if _is_json(answer) else None
+        if not isinstance(told, dict) or "version" not in told:
+            raise Declined(
+                f"{self.name} answers, but is no Kafka Connect: give the URL of a worker, with the "
+                "path that it is mounted under"
+            )
+        ours = answer.headers.get("server", "").startswith(_OURS)
+        self.server = Server(str(told["version"]), told.get("kafka_cluster_id"), ours)
+        if self._view:
+            self.need("past, nor any other release's eyes: --as-of and --profile ask ours")
+
+    def need(self, what: str) -> None:
+        """Refuse to go on where something of ours is needed and a worker of Kafka's answers.
+
+        Raises:
+            Lacks: the message says that it has no `what`.
+        """
+        if not self.server.ours:
+            raise Lacks(
+                f"{self.name} is {self.server.name}, which has no {what} (a log has it all: "
+                "`controlplane import` its topics, and ask that log with --cluster)"
+            )
+
+    async def get(self, path: str, **query: str | list[str]) -> Any:
+        """What is answered to a question.
+
+        Raises:
+            Declined, Unavailable: it is not.
+        """
+        return (await self._ask("GET", path, {**self._view, **query})).body
+
+    async def find(self, path: str, **query: str | list[str]) -> Any | None:
+        """The same; None: there is no such connector, task or status."""
+        try:
+            return await self.get(path, **query)
+        except _Missing:
+            return None
+
+    async def send(
+        self, method: str, path: str, body: Any = None, *, dry_run: bool = False, **query: str
+    ) -> Given:
+        """Ask for a change – or, with `dry_run`, which records it would write.
+
+        Raises:
+            Lacks: there is no dry run here.
+            Declined, Unavailable: it is not done, or nobody can tell.
+        """
+        if dry_run:
+            self.need("dry run")
+            query["dry_run"] = "true"
+        return await self._ask(method, path, query, body, key=str(uuid4()))
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str | list[str]],
+        body: Any = None,
+        key: str | None = None,
+    ) -> Given:
+        """Ask, and again while a rebalance is in the way: nothing is done before it has ended."""
+        headers = {} if key is None else {"idempotency-key": key}
+        deadline = asyncio.get_running_loop().time() + self._patience_s
+        while True:
+            answer = await self._answer(method, path, query, body, headers)
+            if not _passes(answer) or asyncio.get_running_loop().time() > deadline:
+                return self._given(answer, f"{method} {path}")
+            await asyncio.sleep(PAUSE_S)
+
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str | list[str]] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        sent = None if body is None else json.dumps(body).encode()
+        typed = {} if sent is None else {"content-type": "application/json"}
+        try:
+            answer = await self.client.request(
+                method, path, params=query, content=sent, headers={**(headers or {}), **typed}
+            )
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failure:
+            raise Unavailable(
+                f"{self.name} cannot be reached ({_why(failure)}): check --cluster, or the "
+                "variable CONTROLPLANE_CLUSTER"
+            ) from None
+        except httpx.HTTPError as failure:
+            done = "" if method == "GET" else ": it may have been done, look before you ask again"
+            raise Unavailable(
+                f"{self.name} gave no answer to {method} {safe(path)} ({_why(failure)}){done}"
+            ) from None
+        _tell(answer)
+        return answer
+
+    def _given(self, answer: httpx.Response, asked: str) -> Given:
+        if answer.is_success:
+            body = answer.json() if _is_json(answer) and answer.content else None
+            return Given(answer.status_code == httpx.codes.CREATED, body)
+        message = _message(answer)
+        if answer.status_code == httpx.codes.NOT_FOUND and message not in _NO_ENDPOINT:
+            raise _Missing(message)
+        raise self._refusal(answer, asked, message)
+
+    def _refusal(self, answer: httpx.Response, asked: str, message: str) -> Declined | Unavailable:
+        if message in _NO_ENDPOINT:
+            return Lacks(f"{self.name} is {self.server.name}, which has no {safe(asked)}")
+        if answer.status_code == httpx.codes.UNAUTHORIZED:
+            return Declined(f"{self.name} lets nobody in unnamed, or not you: {_WHO}")
+        if answer.is_server_error:
+            return Unavailable(f"{self.name} failed at it: {message}")
+        return Declined(message)
+
+
+_WHO = "give --user NAME:PASSWORD or --token TOKEN"
+
+
+class _Missing(Declined):
+    """There is no such connector, task or status."""
+
+
+def connector(name: str, *parts: str) -> str:
+    """The path of a connector, or of something about it, whatever its name holds."""
+    dots = name.replace(".", "%2E") if not name.strip(".") else quote(name, safe="")
+    return "/".join(["/connectors", dots, *parts])
+
+
+def _is_json(answer: httpx.Response) -> bool:
+    return not answer.content.lstrip().startswith(b"<")
+
+
+def _passes(answer: httpx.Response) -> bool:
+    """Whether a refusal ends by itself: Connect refuses nearly everything in a rebalance."""
+    conflict = answer.status_code == httpx.codes.CONFLICT
+    return conflict and any(word in _message(answer) for word in _PASSES)
+
+
+def _message(answer: httpx.Response) -> str:
+    """What a refusal says, without secrets; servers before Connect's write pages."""
+    try:
+        told = answer.json()["message"]
+    except (ValueError, TypeError, KeyError):
+        told = None
+    reason = told or f"HTTP {answer.status_code} {answer.reason_phrase}"
+    return short(redacted_refusal(str(reason)), 4_000)
+
+
+def _why(failure: httpx.HTTPError) -> str:
+    return safe(str(failure)) or type(failure).__name__
+
+
+def _tell(answer: httpx.Response) -> None:
+    """Pass on what our server has to say about how a question was understood."""
+    if notice := answer.headers.get("x-controlplane-notice"):
+        note(notice)

@@ -1,0 +1,66 @@
+"""Finding whom to speak to: a worker behind a URL, or a log that is served in this process."""
+
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import httpx
+
+from controlplane.cli.cluster.api import Api
+from controlplane.cli.cluster.in_process import Need, in_process
+from controlplane.cli.cluster.where import Cluster
+from controlplane.cli.failing import Refused
+
+CONNECT_S = 5.0
+ANSWER_S = 100.0
+"""A worker gives up after 90 s, and then says so itself."""
+
+
+@asynccontextmanager
+async def connected(
+    cluster: Cluster, need: Need = Need.READ, view: Mapping[str, str] | None = None
+) -> AsyncIterator[Api]:
+    """The cluster, ready to be asked.
+
+    Raises:
+        Refused: it cannot be asked so.
+        LogError: it is a log, and cannot be opened.
+        Declined, Unavailable: it does not answer as Connect does.
+    """
+    if cluster.is_url:
+        async with _over_network(cluster) as client:
+            yield await _met(client, cluster, view)
+    else:
+        async with in_process(cluster.where, need) as client:
+            yield await _met(client, cluster, view)
+
+
+async def _met(client: httpx.AsyncClient, cluster: Cluster, view: Mapping[str, str] | None) -> Api:
+    api = Api(client, cluster.shown, view)
+    await api.meet()
+    return api
+
+
+def _over_network(cluster: Cluster) -> httpx.AsyncClient:
+    try:
+        return httpx.AsyncClient(
+            base_url=cluster.where,
+            headers=cluster.credentials(),
+            timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S),
+            verify=_trust(cluster),
+        )
+    except (httpx.InvalidURL, ValueError) as failure:
+        raise Refused(f"{cluster.shown} is no URL ({failure}): check --cluster") from None
+
+
+def _trust(cluster: Cluster) -> ssl.SSLContext | bool:
+    """Whose certificates are believed: those of the system, and one authority more."""
+    if cluster.ca_file is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=cluster.ca_file)
+    except (OSError, ssl.SSLError) as failure:
+        raise Refused(
+            f"{cluster.ca_file} holds no certificates ({failure}): give a PEM file of the "
+            "authority that has signed the server's"
+        ) from None

@@ -1,0 +1,94 @@
+"""What a cluster says of its connectors, as the commands need it."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from controlplane.cli.cluster.api import Api, connector
+
+RUNNING, PAUSED, STOPPED = "RUNNING", "PAUSED", "STOPPED"
+FAILED, RESTARTING, UNASSIGNED = "FAILED", "RESTARTING", "UNASSIGNED"
+
+UNKNOWN = "-"
+"""Instead of a state, where nothing is reported."""
+
+STYLES = {FAILED: "red", UNASSIGNED: "yellow", RESTARTING: "yellow", UNKNOWN: "yellow"}
+"""How people are shown a connector whose worst state this is; others need no look."""
+
+
+class Summary(NamedTuple):
+    """A connector: what it is told to be, and what is reported of it."""
+
+    name: str
+    info: Mapping[str, Any]
+    """As `GET /connectors/{c}` has it."""
+    status: Mapping[str, Any] | None
+    """As `GET /connectors/{c}/status` has it; None: nothing is reported yet."""
+
+    @property
+    def type(self) -> str:
+        """`source`, `sink`, or `unknown` where its class is not there."""
+        return str(self.info.get("type") or (self.status or {}).get("type") or "unknown")
+
+    @property
+    def state(self) -> str:
+        """The state of the connector itself."""
+        return UNKNOWN if self.status is None else str(self.status["connector"]["state"])
+
+    @property
+    def worker(self) -> str:
+        """The worker that it is reported from."""
+        return UNKNOWN if self.status is None else str(self.status["connector"]["worker_id"])
+
+    @property
+    def tasks(self) -> list[Mapping[str, Any]]:
+        """What is reported of its tasks."""
+        return [] if self.status is None else list(self.status["tasks"])
+
+    @property
+    def states(self) -> set[str]:
+        """Its state and those of its tasks."""
+        return {self.state, *(str(task["state"]) for task in self.tasks)}
+
+    @property
+    def tasks_in_words(self) -> str:
+        """`2 RUNNING, 1 FAILED`; those that report nothing are counted, too."""
+        counts = Counter(str(task["state"]) for task in self.tasks)
+        silent = len(self.info.get("tasks", ())) - len(self.tasks)
+        told = [f"{number} {state}" for state, number in counts.items()]
+        return ", ".join([*told, *([f"{silent} not reported"] if silent > 0 else [])]) or "none"
+
+    @property
+    def style(self) -> str:
+        """How its line is to look."""
+        return next((style for state, style in STYLES.items() if state in self.states), "")
+
+
+async def summaries(api: Api) -> list[Summary]:
+    """Every connector, by name: in two requests where the release can expand its list."""
+    names = sorted(await api.get("/connectors"))
+    expanded = await api.get("/connectors", expand=["status", "info"])
+    if isinstance(expanded, list):  # before 2.3
+        return [one for name in names if (one := await summary(api, name)) is not None]
+    known = [_of(name, expanded[name]) for name in names if name in expanded]
+    # One without a status is left out of the expanded list.
+    missing = [await summary(api, name) for name in names if name not in expanded]
+    return sorted([*known, *filter(None, missing)])
+
+
+def _of(name: str, shown: Mapping[str, Any]) -> Summary:
+    return Summary(name, shown.get("info") or {}, shown.get("status"))
+
+
+async def summary(api: Api, name: str) -> Summary | None:
+    """One connector; None: there is none of that name."""
+    info = await api.find(connector(name))
+    if info is None:
+        return None
+    return Summary(name, info, await api.find(connector(name, "status")))
+
+
+def rows(found: list[Summary]) -> Iterator[tuple[str, ...]]:
+    """A line of a table for each."""
+    for one in found:
+        yield one.name, one.type, one.state, one.tasks_in_words, one.worker

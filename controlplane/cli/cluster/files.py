@@ -1,0 +1,216 @@
+"""Connectors in files: the three forms that Connect reads, those of kcctl, and our own output.
+
+| form | where it is from |
+|---|---|
+| `{"connector.class": …}` | a flat map of strings; the name in it, or told by `-n` |
+| `{"name": …, "config": {…}}` | the body of `POST /connectors`; fields of an answer are skipped |
+| `connector.class=…` | Java's `.properties` |
+| `{"orders": {"info": {…}}}` | `GET /connectors?expand=info`, and `controlplane get -o json` |
+| `[…]` | several of the above |
+
+The first three are tried by what the text looks like, not by the file's name; YAML is JSON written
+otherwise, and recognised by the file's name.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import yaml
+
+from controlplane.cli.failing import Refused
+from controlplane.properties import SettingsError, properties_in
+
+STDIN = "-"
+YAML = (".yaml", ".yml")
+SUFFIXES = (".json", ".properties", *YAML)
+"""Files of a directory that are taken; others lie there for something else."""
+
+Config = dict[str, str | None]
+
+
+class Wanted(NamedTuple):
+    """A connector as a file wants it."""
+
+    name: str
+    config: Config
+    """With the name in it."""
+    initial_state: str | None = None
+    initial_offsets: list[Any] | None = None
+    source: str = STDIN
+    """Where it is written."""
+
+
+def read_wanted(files: Iterable[str], name: str | None = None) -> list[Wanted]:
+    """All connectors in files, directories and standard input; `name` is for one that has none.
+
+    Raises:
+        Refused: one cannot be read, or two are the same.
+    """
+    found = [one for file in files for one in _in_file(file, name)]
+    if name is not None and len(found) > 1:
+        raise Refused("-n names one connector, and there are several: write their names into them")
+    seen: dict[str, Wanted] = {}
+    for one in found:
+        if one.name in seen:
+            raise Refused(
+                f"{one.name} is in {seen[one.name].source} and in {one.source}: which one is meant?"
+            )
+        seen[one.name] = one
+    if not found:
+        raise Refused(f"no connector in {', '.join(files)}: name files, or directories of {_NAMED}")
+    return found
+
+
+_NAMED = ", ".join(f"*{suffix}" for suffix in SUFFIXES)
+
+
+def _in_file(file: str, name: str | None) -> Iterator[Wanted]:
+    for path in _paths(file):
+        text = read_text(str(path))
+        try:
+            for one in _wanted(_parsed(text, path.suffix), name):
+                yield one._replace(source=str(path))
+        except _NoConnector as error:
+            raise Refused(f"{path} holds no connector: {error}") from None
+
+
+def _paths(file: str) -> list[Path]:
+    path = Path(file)
+    if file == STDIN or not path.is_dir():
+        return [path]
+    return sorted(one for one in path.iterdir() if one.suffix in SUFFIXES)
+
+
+def read_text(file: str) -> str:
+    """What is in a file, or on standard input.
+
+    Raises:
+        Refused: it cannot be read.
+    """
+    try:
+        return sys.stdin.read() if file == STDIN else Path(file).read_text("utf-8")
+    except UnicodeDecodeError:
+        # Java writes such files in ISO-8859-1, where every byte is a letter.
+        return Path(file).read_text("iso-8859-1")
+    except OSError as failure:
+        raise Refused(f"{file} cannot be read ({failure.strerror}): name a file") from None
+
+
+# --- what is in it ------------------------------------------------------------------------------
+
+
+class _NoConnector(ValueError):
+    """What is wrong with a text, in a few words."""
+
+
+class _Literal(float):
+    """A number that remembers how it was written: a config's values are texts (`1.50`)."""
+
+    def __new__(cls, text: str) -> Self:
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+    text: str
+
+
+class _Yaml(yaml.SafeLoader):
+    """YAML as JSON has it: a day is a text, and 1.50 is written so."""
+
+    def number(self, node: yaml.ScalarNode) -> _Literal:
+        """A number with a point; what is none after all (`.inf`) is for Python to refuse."""
+        return _Literal(self.construct_scalar(node))
+
+    def words(self, node: yaml.ScalarNode) -> str:
+        """A text as it stands there."""
+        return str(self.construct_scalar(node))
+
+
+_Yaml.add_constructor("tag:yaml.org,2002:timestamp", _Yaml.words)
+_Yaml.add_constructor("tag:yaml.org,2002:float", _Yaml.number)
+
+
+def document_in(text: str, suffix: str = "") -> Any:
+    """A text of JSON or, by the file's suffix, YAML.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    try:
+        if suffix in YAML:
+            return yaml.load(text, _Yaml)  # noqa: S506 - a safe one
+        return json.loads(text.lstrip("\ufeff"), parse_float=_Literal)
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise _NoConnector(f"it cannot be parsed ({' '.join(str(error).split())})") from None
+
+
+def _parsed(text: str, suffix: str) -> Any:
+    if suffix in YAML or text.lstrip("\ufeff \t\r\n")[:1] in {"{", "["}:
+        return document_in(text, suffix)
+    try:
+        return {one.key: one.value for one in properties_in(text)}
+    except SettingsError as error:
+        raise _NoConnector(str(error)) from None
+
+
+def _wanted(document: Any, name: str | None) -> Iterator[Wanted]:
+    """The connectors in a document, whichever form it has."""
+    if isinstance(document, list):
+        for one in document:
+            yield from _wanted(one, name)
+    elif not isinstance(document, dict) or not document:
+        raise _NoConnector("it is no map of settings")
+    elif isinstance(document.get("config"), dict):
+        yield _created(document, name)
+    elif isinstance(document.get("connectors"), dict):
+        yield from _wanted(document["connectors"], name)
+    elif all(isinstance(one, dict) for one in document.values()):
+        yield from _expanded(document)
+    else:
+        yield _flat(document, name)
+
+
+def _expanded(document: Mapping[str, Any]) -> Iterator[Wanted]:
+    """A map from names to connectors: of `expand=info`, or of a tool that moves them."""
+    for key, one in document.items():
+        inside = one.get("info", one)
+        if not isinstance(inside, dict) or not isinstance(inside.get("config"), dict):
+            raise _NoConnector(f"{key!r} has no config")
+        yield _created(inside, str(key))
+
+
+def _created(document: Mapping[str, Any], name: str | None) -> Wanted:
+    told = document.get("name", name)
+    found = _flat(document["config"], None if told is None else str(told))
+    return found._replace(
+        initial_state=document.get("initial_state"),
+        initial_offsets=document.get("initial_offsets"),
+    )
+
+
+def _flat(document: Mapping[str, Any], name: str | None) -> Wanted:
+    """A config; the name in it must be the one that it is called by."""
+    config = {str(key): _text(str(key), value) for key, value in document.items()}
+    inside = config.get("name")
+    if name is not None and inside is not None and inside != name:
+        raise _NoConnector(f"it is called {name} outside and {inside} inside of its config")
+    told = inside or name
+    if not told:
+        raise _NoConnector("it has no name: write it into it, or say -n NAME")
+    return Wanted(told, {**config, "name": told})
+
+
+def _text(key: str, value: Any) -> str | None:
+    """A value as Connect takes it: a text, or the letters of a number or of a boolean."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, _Literal):
+        return value.text
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return str(value)
+    raise _NoConnector(f"the value of {key!r} is no text")

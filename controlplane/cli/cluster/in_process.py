@@ -1,0 +1,141 @@
+"""A log that nobody serves, served within this process for one command.
+
+It is opened as little as is needed: who only asks, or only wants to know what would be written,
+leaves the log to its writer, if it has one; who changes something becomes its one writer. A service
+that has the same log open is fenced by that – so speak to the service.
+"""
+
+import getpass
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+
+from controlplane.cli.cluster.transport import AppTransport
+from controlplane.cli.configuring import configured
+from controlplane.cli.options import Reading, read_plugins
+from controlplane.cli.plan.foreseen import foresee
+from controlplane.cli.printing import note
+from controlplane.core.commands import AnyCommand
+from controlplane.core.context import Context
+from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
+from controlplane.core.profiles import KIP, Profile, resolve
+from controlplane.embedding import plane_settings
+from controlplane.follower import Follower
+from controlplane.logs.log import LogNotUsable
+from controlplane.logs.opening import open_log
+from controlplane.plane import ControlPlane
+from controlplane.rest.app import App
+from controlplane.rest.calls import Service
+from controlplane.settings import Configuration, WorkerSettings
+from controlplane.settings.environment import WORKER_FILE
+from controlplane.settings.worker import deciding
+from controlplane.watching import Watching
+
+
+class Need(Enum):
+    """What a command needs of a log."""
+
+    READ = "read"
+    FOLLOW = "follow"
+    """Read it, and go on as it grows."""
+    PLAN = "plan"
+    """Read it, and decide what would be written."""
+    WRITE = "write"
+
+
+@asynccontextmanager
+async def in_process(where: str, need: Need) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a log that is served as long as this is open.
+
+    Raises:
+        LogError: it cannot be opened.
+        SettingsError: the environment tells what cannot be used.
+    """
+    file = os.environ.get(WORKER_FILE)
+    told = configured(Path(file) if file else None, {}, ())
+    async with _written(where, told) if need is Need.WRITE else _read(where, told, need) as app:
+        transport = AppTransport(app, _somebody())
+        async with httpx.AsyncClient(transport=transport, base_url="http://log") as client:
+            yield client
+
+
+def _somebody() -> str:
+    """Who is at the keyboard: the audit names him."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may know its user by number only
+        return f"user {os.getuid()}"
+
+
+@asynccontextmanager
+async def _written(where: str, told: Configuration) -> AsyncIterator[App]:
+    """Answers as the one writer of the log, which is made if it is not there."""
+    async with ControlPlane.open(where, plane_settings(told)) as plane:
+        yield plane.app
+
+
+@asynccontextmanager
+async def _read(where: str, told: Configuration, need: Need) -> AsyncIterator[App]:
+    """Answers from a log that others may write."""
+    reading = Reading(told, told.settings(WorkerSettings))
+    exactly_once = reading.settings.exactly_once
+    found = await open_log(where, reading.opening(exactly_once=exactly_once))
+    try:
+        for problem in found.problems:
+            note(f"{where}: {problem}")
+        profile, plugins = resolve(KIP).profile, read_plugins(None)
+        async with Follower(
+            found.log,
+            topics=reading.topics,
+            exactly_once=exactly_once,
+            live=need is Need.FOLLOW,
+        ) as follower:
+            context = Context(
+                profile=profile, worker=told.make(WorkerSettings, deciding), plugins=plugins
+            )
+            yield App(
+                Service(
+                    follower,
+                    profile,
+                    plugins,
+                    commands=_Planning(follower, context) if need is Need.PLAN else None,
+                    cluster_id=found.cluster_id,
+                    log=found.log,
+                    watching=Watching(follower, found.log, profile),
+                )
+            )
+    finally:
+        await found.log.close()
+
+
+class _Planning:
+    """Decides commands and carries none out."""
+
+    def __init__(self, follower: Follower, context: Context) -> None:
+        self._follower = follower
+        self._context = context
+
+    async def plan(
+        self, command: AnyCommand, *, profile: Profile | None, believe_hooks: bool
+    ) -> Plan | Rejected:
+        """What the log's writer would do for it."""
+        context = msgspec.structs.replace(self._context, profile=profile or self._context.profile)
+        state = await self._follower.state(context.profile)
+        found = foresee(state, command, context, believe_hooks=believe_hooks)
+        if isinstance(found.decision, Rejected):
+            return found.decision
+        return msgspec.structs.replace(found.decision, assumed=found.assumed)
+
+    async def carry_out(self, *_: Any, **__: Any) -> Outcome:
+        """Nobody asks for that here: the log is open for a dry run."""
+        raise LogNotUsable("the log is open for a dry run: nothing is written")
+
+    async def group_offsets(self, _: str) -> GroupOffsets:
+        """No broker is reached from a log."""
+        return ()

@@ -1,0 +1,56 @@
+"""What is printed: tables for people, JSON or YAML for machines and for files.
+
+People are shown no secrets; machines are given what the cluster says, so that what one command
+prints another can take.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import click
+import yaml
+
+from controlplane.cli.failing import write
+from controlplane.cli.printing import print_json, say
+from controlplane.core.shown import plain
+
+Command = TypeVar("Command")
+
+FORMS = ("table", "json", "yaml")
+
+
+def output_option(command: Command) -> Command:
+    """Add `-o table|json|yaml`; the command gets `output`."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(FORMS),
+        default="table",
+        help="Tables for people; for machines JSON or YAML, which hide nothing.",
+    )(command)  # type: ignore[type-var]  # click's decorators know functions only
+
+
+def print_document(value: Any, output: str) -> None:
+    """Print a JSON value as the form says."""
+    if output == "yaml":
+        write(_yaml(plain(value)))
+    else:
+        print_json(value)
+
+
+def _yaml(value: Any) -> str:
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=10_000)
+    return text
+
+
+def json_line(value: Any) -> str:
+    """A JSON value on one line, for machines that read line by line."""
+    return json.dumps(plain(value))
+
+
+def say_pairs(pairs: Mapping[str, str], indent: str = "") -> None:
+    """Print names and values, aligned, one pair a line."""
+    width = max(map(len, pairs), default=0) + 2
+    for name, value in pairs.items():
+        say(f"{indent}{name + ':':<{width}}{value}".rstrip())

@@ -1,0 +1,171 @@
+"""`pause`, `resume`, `stop`, `restart`, `delete`."""
+
+from typing import Any, NamedTuple
+
+import click
+
+from controlplane.cli.cluster.api import Api, connector
+from controlplane.cli.cluster.doing import Told, change, confirm, dry_run_option, each, yes_option
+from controlplane.cli.cluster.output import output_option
+from controlplane.cli.cluster.selecting import Selection, complete, selected
+from controlplane.cli.cluster.verbs import Verb, changes, verb
+from controlplane.cli.cluster.waiting import (
+    RESTS,
+    RUNS,
+    SETTLES,
+    STANDS,
+    Goal,
+    wait_for,
+    wait_options,
+    wait_until_gone,
+)
+
+
+class Target(NamedTuple):
+    """A state that a connector can be told to be in: `PUT /connectors/{c}/{verb}`."""
+
+    did: str
+    goal: Goal
+    about: str
+
+
+TARGETS = {
+    "pause": Target("paused", RESTS, "Let tasks stay where they are and do nothing (KIP-52)."),
+    "resume": Target("resumed", RUNS, "Let paused or stopped connectors run again."),
+    "stop": Target("stopped", STANDS, "Shut tasks down; offsets can be changed then (KIP-875)."),
+}
+
+
+def _targeting(name: str, target: Target) -> Verb:
+    @changes("connector", selected, wait_options, dry_run_option, output_option)
+    async def command(
+        api: Api, selection: Selection, wait_s: float | None, output: str, *, dry_run: bool
+    ) -> None:
+        async def act(one: str) -> Told:
+            path, told = connector(one, name), Told(one, target.did)
+            told = await change(api, "PUT", path, told, dry_run=dry_run)
+            await wait_for(api, one, target.goal, wait_s)
+            return told
+
+        await each(await selection.of(api), act, output)
+
+    command.help = target.about
+    return verb(name, target.about, "connector", (command,))
+
+
+pause, resume, stop = (_targeting(name, target) for name, target in TARGETS.items())
+
+
+# --- restart ------------------------------------------------------------------------------------
+
+_TASKS: dict[str | None, dict[str, str]] = {
+    None: {},
+    "all": {"includeTasks": "true"},
+    "failed": {"includeTasks": "true", "onlyFailed": "true"},
+}
+"""What `--tasks` means as KIP-745 words it."""
+
+
+@changes(
+    "connector",
+    selected,
+    click.option(
+        "-t",
+        "--tasks",
+        type=click.Choice(["all", "failed"]),
+        help="Its tasks, too: all of them, or what has failed and nothing else (KIP-745).",
+    ),
+    wait_options,
+    dry_run_option,
+    output_option,
+)
+async def restart_connector(  # noqa: PLR0913 - click gives one argument per option
+    api: Api,
+    selection: Selection,
+    tasks: str | None,
+    wait_s: float | None,
+    output: str,
+    *,
+    dry_run: bool,
+) -> None:
+    """Restart connectors, and with --tasks their tasks."""
+
+    async def act(name: str) -> Told:
+        path = connector(name, "restart")
+        given = await api.send("POST", path, dry_run=dry_run, **_TASKS[tasks])
+        if dry_run:
+            return Told(name, "restarted", plan=given.body)
+        await wait_for(api, name, SETTLES, wait_s)
+        return Told(name, "restarted", _restarting(given.body))
+
+    await each(await selection.of(api), act, output)
+
+
+def _restarting(status: Any) -> str:
+    """How many tasks an answer says that it concerns; a plain restart does not say."""
+    if not isinstance(status, dict):
+        return ""
+    number = sum(task["state"] == "RESTARTING" for task in status["tasks"])
+    return f"{number} of {len(status['tasks'])} tasks"
+
+
+@changes(
+    "task",
+    click.argument(
+        "tasks", metavar="NAME/TASK...", nargs=-1, required=True, shell_complete=complete
+    ),
+    wait_options,
+    dry_run_option,
+    output_option,
+)
+async def restart_task(
+    api: Api, tasks: tuple[str, ...], wait_s: float | None, output: str, *, dry_run: bool
+) -> None:
+    """Restart single tasks: orders/0."""
+    split = {one: one.rpartition("/") for one in tasks}
+    for one, (name, _, number) in split.items():
+        if not name or not number.isdecimal():
+            raise click.UsageError(f"{one!r} is no task: write it like orders/0")
+
+    async def act(one: str) -> Told:
+        name, _, number = split[one]
+        path = connector(name, "tasks", number, "restart")
+        told = await change(api, "POST", path, Told(one, "restarted"), dry_run=dry_run)
+        await wait_for(api, name, SETTLES, wait_s)
+        return told
+
+    await each(list(split), act, output)
+
+
+restart = verb(
+    "restart", "Restart connectors or tasks.", "connector", (restart_connector, restart_task)
+)
+
+
+# --- delete -------------------------------------------------------------------------------------
+
+
+@changes("connector", selected, wait_options, yes_option, dry_run_option, output_option)
+async def delete_connector(  # noqa: PLR0913 - click gives one argument per option
+    api: Api,
+    selection: Selection,
+    wait_s: float | None,
+    output: str,
+    *,
+    yes: bool,
+    dry_run: bool,
+) -> None:
+    """Delete connectors. Their offsets stay: `offsets reset` takes them away before.
+
+    Asks first where it is not by name that they are told.
+    """
+    names = await selection.of(api)
+    if selection.is_open and not dry_run:
+        confirm(f"delete {', '.join(names)}?", yes=yes)
+
+    async def act(name: str) -> Told:
+        told = await change(api, "DELETE", connector(name), Told(name, "deleted"), dry_run=dry_run)
+        await wait_until_gone(api, name, wait_s)
+        return told
+
+    await each(names, act, output)

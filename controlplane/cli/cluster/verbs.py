@@ -1,0 +1,138 @@
+"""Verbs and what they are about, as kcctl and kubectl have it: `VERB RESOURCE NAME…`.
+
+Where nothing else can be meant the resource may be left out: `stop orders` is `stop connector
+orders`. Every verb's last part is a command made here: options about the cluster, an event loop,
+and somebody to speak to.
+"""
+
+import asyncio
+import functools
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Concatenate
+
+import click
+
+from controlplane.cli.cluster.api import Api
+from controlplane.cli.cluster.connection import connected
+from controlplane.cli.cluster.in_process import Need
+from controlplane.cli.cluster.where import CA_FILE, CLUSTER, TOKEN, USER, USUAL, Cluster
+from controlplane.cli.configuring import FILE
+
+Talk = Callable[Concatenate[Api, ...], Awaitable[None]]
+Option = Callable[[Any], Any]
+
+
+class Verb(click.Group):
+    """A verb with its resources; `usual` is meant where none is named."""
+
+    def __init__(self, name: str, usual: str, about: str) -> None:
+        super().__init__(name, no_args_is_help=False, help=about)
+        self.usual = usual
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the usual resource where none is named."""
+        if not args or args[0] not in {*self.commands, *ctx.help_option_names}:
+            args = [self.usual, *args]
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        """Resources, in the order in which they were added."""
+        return list(self.commands)
+
+
+def verb(name: str, about: str, usual: str, commands: Iterable[click.Command]) -> Verb:
+    """A verb; the resource in `usual` may be left out."""
+    made = Verb(name, usual, f"{about}\n\nWithout a resource, {usual} is meant.")
+    for command in commands:
+        made.add_command(command)
+    return made
+
+
+def again(command: click.Command, name: str) -> click.Command:
+    """The same command under another verb."""
+    other = click.Command(name, callback=command.callback, params=command.params, help=command.help)
+    other.short_help = command.short_help
+    return other
+
+
+def asks(name: str, *options: Option) -> Callable[[Talk], click.Command]:
+    """Make a command of `async def (api, …)` that asks: about now, or how it was, or others see."""
+    return functools.partial(_command, name, (*options, *_VIEW), Need.READ)
+
+
+def asks_now(
+    name: str, *options: Option, need: Need = Need.READ
+) -> Callable[[Talk], click.Command]:
+    """Make a command of `async def (api, …)` that asks, and says itself about when."""
+    return functools.partial(_command, name, options, need)
+
+
+def changes(name: str, *options: Option) -> Callable[[Talk], click.Command]:
+    """Make a command of `async def (api, …)` that changes something, or only plans to."""
+    return functools.partial(_command, name, options, Need.WRITE)
+
+
+def _command(name: str, options: tuple[Option, ...], need: Need, talk: Talk) -> click.Command:
+    @functools.wraps(talk)
+    def called(**arguments: Any) -> None:
+        told = Cluster(**{field: arguments.pop(field) for field in Cluster._fields})
+        asked = {field: arguments.pop(field, None) for field in _VIEW_FIELDS}
+        view = {field: value for field, value in asked.items() if value is not None}
+        needed = Need.PLAN if arguments.get("dry_run") else need
+
+        async def talked() -> None:
+            async with connected(told, needed, view) as api:
+                await talk(api, **arguments)
+
+        asyncio.run(talked())
+
+    for option in reversed((*options, *_CLUSTER)):
+        called = option(called)
+    return click.command(name)(called)
+
+
+_VIEW_FIELDS = ("as_of", "profile")
+
+_CLUSTER: tuple[Option, ...] = (
+    click.option(
+        "-c",
+        "--cluster",
+        "where",
+        default=lambda: os.environ.get(CLUSTER) or USUAL,
+        metavar="URL|LOG",
+        help=f"A worker's URL, or a log: sqlite:///state.db. [{CLUSTER}; default: {USUAL}]",
+    ),
+    click.option(
+        "--user",
+        envvar=USER,
+        metavar="NAME[:PASSWORD]",
+        help=f"Who asks, by password; without one it is asked for. [{USER}]",
+    ),
+    click.option(
+        "--token",
+        envvar=TOKEN,
+        metavar="TOKEN|@FILE",
+        help=f"Who asks, by a bearer token. [{TOKEN}]",
+    ),
+    click.option(
+        "--ca-file",
+        type=FILE,
+        envvar=CA_FILE,
+        metavar="FILE",
+        help=f"Whose certificates to trust beside the system's, PEM. [{CA_FILE}]",
+    ),
+)
+
+_VIEW: tuple[Option, ...] = (
+    click.option(
+        "--as-of",
+        metavar="MOMENT",
+        help="As it was: config@57, a time, a vector of end offsets. Ours only.",
+    ),
+    click.option(
+        "--profile",
+        metavar="RELEASE",
+        help="As a worker of this release sees it. Ours only.",
+    ),
+)

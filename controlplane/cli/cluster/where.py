@@ -1,0 +1,78 @@
+"""Which cluster is asked and who asks, as flags and the environment tell. No secret is printed."""
+
+import base64
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from controlplane.cli.failing import Refused
+
+CLUSTER = "CONTROLPLANE_CLUSTER"
+USER = "CONTROLPLANE_USER"
+TOKEN = "CONTROLPLANE_TOKEN"  # noqa: S105 - a variable's name
+CA_FILE = "CONTROLPLANE_CA_FILE"
+
+USUAL = "http://localhost:8083"
+"""Where a worker listens that nobody told otherwise."""
+
+_LOGIN = re.compile(r"(?<=://)[^/?#@]*@")
+_URL = re.compile(r"https?://", re.IGNORECASE)
+_ONE_LINE = re.compile(r"[\x21-\x7e]+")
+
+
+class Cluster(NamedTuple):
+    """Whom to ask, and as whom."""
+
+    where: str = USUAL
+    """The URL of a worker, or a log."""
+    user: str | None = None
+    token: str | None = None
+    ca_file: Path | None = None
+
+    @property
+    def is_url(self) -> bool:
+        """Whether it is reached over the network."""
+        return _URL.match(self.where) is not None
+
+    @property
+    def shown(self) -> str:
+        """How it is called where others may read it."""
+        return _LOGIN.sub("", self.where)
+
+    def credentials(self) -> dict[str, str]:
+        """The header that says who asks; none where nobody is named.
+
+        Raises:
+            Refused: there are two answers, or what is given cannot be sent.
+        """
+        if self.user is not None and self.token is not None:
+            raise Refused("both --user and --token say who asks: give one of them")
+        if self.user is not None:
+            return {"authorization": f"Basic {_basic(self.user)}"}
+        if self.token is not None:
+            return {"authorization": f"Bearer {_bearer(self.token)}"}
+        return {}
+
+
+def _basic(user: str) -> str:
+    name, told, password = user.partition(":")
+    if not told:
+        password = click.prompt(f"password of {name}", hide_input=True, err=True)
+    return base64.b64encode(f"{name}:{password}".encode()).decode()
+
+
+def _bearer(token: str) -> str:
+    text = _read(token[1:]) if token.startswith("@") else token
+    if _ONE_LINE.fullmatch(text.strip()) is None:
+        raise Refused("the token is none: it is one word of ASCII; give it, or @FILE with it")
+    return text.strip()
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as failure:
+        why = failure.strerror if isinstance(failure, OSError) else "it is no text"
+        raise Refused(f"{path} cannot be read ({why}): name a file with a token in it") from None
