@@ -1,6 +1,7 @@
 """The service on a real socket: what clients send byte for byte, and how it ends."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
@@ -67,6 +68,14 @@ async def test_headers(address: tuple[str, int]) -> None:
     assert body == b'{"error_code":404,"message":"HTTP 404 Not Found"}'
     assert set(headers) == {b"date", b"server", b"content-length", b"connection"}
     assert headers[b"server"] == b"controlplane"
+
+
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    """What is accepted sends its pieces at once (no Nagle's algorithm)."""
+    with listen("127.0.0.1", 0) as bound, socket.create_connection(bound.getsockname()):
+        accepted, _ = bound.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 async def test_head(address: tuple[str, int]) -> None:
