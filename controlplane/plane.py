@@ -83,6 +83,9 @@ class Surroundings(NamedTuple):
     new_id: Callable[[], str] = lambda: str(uuid4())
     stepped: Stepped | None = None
     """Called behind every step of every plan; what it raises ends the command there."""
+    loggers: Loggers | None = None
+    """Which loggers `/admin/loggers` shows and sets. None: some of its own, so that the logging of
+    the program around it is left alone."""
 
 
 class _Known(NamedTuple):
@@ -103,7 +106,7 @@ class ControlPlane:
         self._follower = follower
         self._around, self._context = known
         self._watching = Watching(follower, log, self._context.profile)
-        self._loggers = Loggers(self._around.now_ms)
+        self._loggers = self._around.loggers or Loggers(self._around.now_ms)
 
     @classmethod
     @asynccontextmanager

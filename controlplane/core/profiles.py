@@ -159,6 +159,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Loggers without a level of their own are listed, too; a change answers what it changed."""
     rest_health: bool
     """`GET /health`."""
+    rest_stages_told: bool
+    """Who was kept waiting for too long is told what the worker does meanwhile."""
     rest_strict_paths: bool
     """An encoded slash, percent sign or control character in a path is refused (Jetty 12)."""
     rest_cross_origin: CrossOrigin
@@ -232,7 +234,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     restart_knows_old_tasks: bool
     """Restarting a task beyond the committed count is a conflict: known, though nobody runs it."""
     logger_levels_trimmed: bool
-    """White space around a logger level is ignored, and the worker fails at an empty one."""
+    """White space around a logger level is ignored."""
+    logger_levels_needed: bool
+    """A worker fails at an empty logger level; elsewhere it is a level that there is not."""
     any_worker_writes: bool
     """Whoever is asked to pause, resume, reset topics or set a level writes it; else the leader."""
     forwards_null_state: bool

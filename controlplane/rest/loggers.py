@@ -37,14 +37,13 @@ LEVELS = {
 class Loggers:
     """The loggers of a hierarchy, and when they were changed by those who ask for it here.
 
-    `now_ms` is the clock. Without a `hierarchy` they are loggers of their own, at level INFO, so
-    that a program that embeds a control plane keeps its logging; `logging.root.manager` is that of
-    the process.
+    `now_ms` is the clock. Without a `hierarchy` they are loggers `apart`, so that a program that
+    embeds a control plane keeps its logging; `logging.root.manager` is that of the process.
     """
 
     def __init__(self, now_ms: Callable[[], int], hierarchy: logging.Manager | None = None) -> None:
         self._now_ms = now_ms
-        self._hierarchy = hierarchy or _apart()
+        self._hierarchy = hierarchy or apart()
         self._changed_ms: dict[str, int] = {}
 
     def named(self, name: str) -> logging.Logger:
@@ -139,9 +138,9 @@ def for_cluster(query: dict[str, list[str]], profile: Profile) -> bool:
     return profile.logger_levels and query.get("scope", [""])[0].lower() == "cluster"
 
 
-def _apart() -> logging.Manager:
-    """Loggers that have nothing to do with those of the process."""
-    root = logging.RootLogger(logging.INFO)
+def apart(level: int = logging.INFO) -> logging.Manager:
+    """Loggers that have nothing to do with those of the process; the level is that of the root."""
+    root = logging.RootLogger(level)
     root.manager = logging.Manager(root)
     return root.manager
 

@@ -24,8 +24,11 @@ from controlplane.rest.reads import Reading
 KINDS = ("sink", "source", "transformation", "predicate", "converter", "header_converter")
 """Kinds of plugins in the order in which they are listed; connectors are the first two."""
 
-_OWN_USE = ("org.apache.kafka.connect.tools.", "org.apache.kafka.connect.runtime.")
-"""Packages whose plugins are for Kafka's tests, or for Connect itself: they are not listed."""
+_TOOLS = "org.apache.kafka.connect.tools."
+"""Plugins for Kafka's own tests."""
+
+_INTERNAL = "org.apache.kafka.connect.runtime."
+"""Plugins that Connect alone can make, and does."""
 
 
 # --- which there are ----------------------------------------------------------------------------
@@ -39,7 +42,7 @@ def listed(reading: Reading) -> Any:
     return [
         entities.plugin(one, _kind_told(one, path, profile))
         for one in found
-        if not one.class_name.startswith(_OWN_USE)
+        if not one.class_name.startswith((_TOOLS, _INTERNAL))
     ]
 
 
@@ -90,10 +93,10 @@ _RANGES = re.compile(r"[\[(][^\[\]()]*[\])](,[\[(][^\[\]()]*[\])])*")
 def _found(name: str, path: ClassPath, profile: Profile) -> Plugin:
     """The plugin that a class name or an alias means."""
     full_name = path.full_name(name)
+    if full_name in ABSTRACT or full_name.startswith(_INTERNAL) or path.nested(full_name):
+        raise Failed("Instantiation error")
     for plugin in path.named(full_name):
         return plugin
-    if full_name in ABSTRACT or path.nested(full_name):
-        raise Failed("Instantiation error")
     kind = _other_kind(name, profile)
     if kind is None:
         raise NotFound(f"Unknown plugin {name}.")

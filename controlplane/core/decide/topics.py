@@ -59,7 +59,7 @@ def set_level(state: ClusterState, command: SetLoggerLevel, context: Context) ->
 
 def level_named(text: str, profile: Profile) -> str | Rejected:
     """The level that a text means, or what is said of one that means none."""
-    if profile.logger_levels_trimmed and not text:
+    if profile.logger_levels_needed and not text:
         return Rejected(Reason.FAILED, "Illegal null or empty Level name.")
     level = (java.trim(text) if profile.logger_levels_trimmed else text).upper()
     if level not in LEVELS:

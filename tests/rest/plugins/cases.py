@@ -1,0 +1,124 @@
+"""Requests about plugins and loggers, as they are put to workers of many releases and to us."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+APACHE = "org.apache.kafka.connect."
+FILE = f"{APACHE}file.FileStreamSourceConnector"
+STRANGE = "java.lang.String"
+SINK = f"{APACHE}file.FileStreamSinkConnector"
+
+
+class Ask(NamedTuple):
+    """A request; a body goes out as JSON."""
+
+    method: str
+    target: str
+    body: Any = None
+
+
+PLUGINS = (
+    *("FileStreamSource", "FileStreamSink", "FileStreamSourceConnector", FILE, SINK),
+    *("FileStream", "filestreamsource", "%20FileStreamSource", "a%20b", "nowhere"),
+    *(f"{APACHE}mirror.Mirror{kind}Connector" for kind in ("Source", "Heartbeat", "Checkpoint")),
+    *("JsonConverter", "Json", f"{APACHE}json.JsonConverter", "StringConverter", "Double"),
+    *("SimpleHeaderConverter", "SimpleHeader", "ByteArrayConverter", "BooleanConverter"),
+    *("RegexRouter", "DropHeaders", "Filter", "Cast$Value", f"{APACHE}transforms.Cast$Value"),
+    *("InsertField", f"{APACHE}transforms.TimestampConverter$Key"),
+    *("TopicNameMatches", "RecordIsTombstone", f"{APACHE}transforms.predicates.HasHeaderKey"),
+    *("MockSource", "MockConnector", "VerifiableSink"),
+    *("FileConfigProvider", "File", "DirectoryConfigProvider", "EnvVarConfigProvider"),
+    *("org.apache.kafka.common.config.provider.FileConfigProvider", "EnvVar"),
+    *("All", "None", "Principal", "AllConnectorClientConfigOverridePolicy", "Allowlist"),
+)
+"""Plugins whose definition is asked for, and what is none."""
+
+UNMAKEABLE = (
+    *("PredicatedTransformation", f"{APACHE}transforms.InsertField"),
+    *(f"{APACHE}source.SourceConnector", STRANGE),
+)
+"""Classes of which nothing can be made."""
+
+TYPES = (
+    *("Source", "FileStreamSink", "nowhere", "Connector", "SourceConnector", "eSource"),
+    *("FileStreamSource", "FileStreamSourceConnector", FILE, "filestreamsource"),
+)
+"""What stands in the path where a config is validated, whatever connector it is of."""
+
+
+def plugins() -> Iterator[Ask]:
+    """Which there are, and what each defines."""
+    queries = ("", "?connectorsOnly", "?connectorsOnly=", "?connectorsOnly=true")
+    falsities = ("?connectorsOnly=false", "?connectorsOnly=FALSE", "?connectorsOnly=banana")
+    for query in (*queries, *falsities, "?connectorsOnly=false&connectorsOnly=true"):
+        yield Ask("GET", f"/connector-plugins{query}")
+    for name in PLUGINS:
+        yield Ask("GET", f"/connector-plugins/{name}/config")
+    for name in ("FileStreamSource", "RegexRouter", "nowhere"):
+        for version in ("", "1.0", "latest", "[1.0,", "banana"):
+            yield Ask("GET", f"/connector-plugins/{name}/config?version={version}")
+
+
+def validations() -> Iterator[Ask]:
+    """What is said of configs; what stands in them has cases of its own (`tests.validation`)."""
+    config = {"connector.class": FILE, "file": "x", "topic": "t", "name": "n"}
+    for name in TYPES:
+        yield Ask("PUT", f"/connector-plugins/{name}/config/validate", config)
+    short: tuple[Any, ...] = ({"connector.class": "FileStreamSource", "name": 1}, {"name": "x"}, {})
+    alone = ({"connector.class": name} for name in ("", None, "no.such.nowhere", "nowhere"))
+    override = config | {"producer.override.linger.ms": "x"}
+    bodies: tuple[Any, ...] = (*short, *alone, override, None, [], {"a": {}}, {"a": None})
+    for body in bodies:
+        yield Ask("PUT", "/connector-plugins/FileStreamSource/config/validate", body)
+        yield Ask("PUT", "/connector-plugins/nowhere/config/validate", body)
+
+
+def loggers() -> Iterator[Ask]:
+    """A worker's loggers, of which it is only known that nobody uses those beneath `probe`."""
+    yield Ask("GET", "/admin/loggers/ROOT")
+    yield Ask("GET", "/admin/loggers/probe")
+    yield from _levels("/admin/loggers/probe.quiet", "DEBUG", "DEBUG", "warn")
+    yield Ask("GET", "/admin/loggers/probe")
+    yield from _levels("/admin/loggers/probe", "ERROR", "OFF", "OFF", "TRACE", "ALL", "FATAL")
+    yield from _levels("/admin/loggers/probe", "INFO", " INFO ", "", "nonsense", "INFO\u0000")
+    yield from _levels("/admin/loggers/probe.quiet", "DEBUG")
+    yield from _levels("/admin/loggers/probe", "INFO", "DEBUG")
+    yield from _levels("/admin/loggers/probe.qui", "WARN")
+    yield from _levels("/admin/loggers/probe.quiet.deep", "WARN", "INFO")
+    yield from _levels("/admin/loggers/a%20b", "INFO", "OFF", "OFF")
+    yield from _levels("/admin/loggers/", "INFO")
+    yield from _levels("/admin/loggers/probe?scope=", "INFO")
+    yield from _levels("/admin/loggers/probe?scope=banana", "INFO")
+    wrong: tuple[Any, ...] = ({}, {"Level": "INFO"}, {"level": None}, {"level": 1}, None, [])
+    for body in wrong:
+        yield Ask("PUT", "/admin/loggers/probe", body)
+        yield Ask("PUT", "/admin/loggers/probe?scope=cluster", body)
+    yield from _levels("/admin/loggers/probe?scope=cluster", "nonsense", "", " INFO ")
+    for name in ("probe", "probe.quiet", "probe.qui", "prob", "PROBE", "probe.quiet.deep", "a%20b"):
+        yield Ask("GET", f"/admin/loggers/{name}")
+    yield Ask("GET", "/admin/loggers")
+    yield from _levels("/admin/loggers/root", "OFF")
+    yield Ask("GET", "/admin/loggers")
+    yield from _levels("/admin/loggers/Root", "WARN", "WARN")
+    yield Ask("GET", "/admin/loggers/root")
+    yield Ask("GET", "/admin/loggers")
+
+
+def _levels(target: str, *levels: str) -> Iterator[Ask]:
+    return (Ask("PUT", target, {"level": level}) for level in levels)
+
+
+def unmakeable() -> Iterator[Ask]:
+    """Last of all: threads of a worker whose release is old do not get over it."""
+    for name in UNMAKEABLE:
+        yield Ask("GET", f"/connector-plugins/{name}/config")
+    abstract = {"connector.class": f"{APACHE}source.SourceConnector"}
+    yield Ask("PUT", "/connector-plugins/SourceConnector/config/validate", abstract)
+
+
+def cases() -> Iterator[Ask]:
+    """All of them, in the order in which they are asked."""
+    yield from plugins()
+    yield from validations()
+    yield from loggers()
+    yield from unmakeable()

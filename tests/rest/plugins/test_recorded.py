@@ -1,0 +1,86 @@
+"""Workers of many releases were asked about plugins, configs and loggers: we answer the same.
+
+Status, type and text are theirs, to the letter; what a worker tells of each key among them.
+"""
+
+import json
+import logging
+
+import httpx
+import msgspec
+import pytest
+
+from controlplane import ControlPlane
+from controlplane.core.plugins import Plugins
+from controlplane.plane import Settings, Surroundings
+from controlplane.plugins import catalogued
+from controlplane.rest.loggers import Loggers, apart
+from tests.rest.plugins.asking import RELEASES, WITHOUT_MIRROR
+from tests.rest.plugins.cases import APACHE, STRANGE, Ask, cases
+from tests.rest.plugins.recorded import Said, plain, read
+from tests.rest.serving import client_of
+from tests.validation.answers import CONNECTORS, OTHERS, WORKER
+from tests.validation.test_recorded import MIRRORED_SINCE
+
+MIRROR = f"{APACHE}mirror."
+TOLD_SINCE = "3.2.0"
+"""Before, nobody was told what a plugin defines."""
+
+DIFFERENT = (
+    (
+        STRANGE,
+        RELEASES[RELEASES.index(TOLD_SINCE) :],
+        "a class that is no plugin may be there: nobody can know, and it is no plugin",
+    ),
+    (
+        MIRROR,
+        RELEASES[RELEASES.index(TOLD_SINCE) : RELEASES.index(MIRRORED_SINCE)],
+        "before, MirrorMaker's connectors shared one definition: who uses which key is known",
+    ),
+)
+"""What is in the path of a request that we answer otherwise, in which releases, and why."""
+
+
+def plugins(release: str) -> Plugins:
+    """Those of the workers that were asked."""
+    names = [
+        name
+        for name in (*CONNECTORS, *OTHERS)
+        if release not in WITHOUT_MIRROR or not name.startswith(MIRROR)
+    ]
+    return catalogued(json.dumps([{"class": name} for name in names]).encode())
+
+
+async def ours(release: str) -> list[Said]:
+    """What we say to each case, in their order."""
+    # Log4j 2 has another level than Log4j 1 where nobody has configured it.
+    level = logging.ERROR if release.startswith("4") else logging.DEBUG
+    around = Surroundings(plugins(release), loggers=Loggers(lambda: 0, apart(level)))
+    settings = Settings(profile=release, worker=WORKER)
+    opened = ControlPlane.open("memory:", settings, around)
+    async with opened as plane, client_of(plane.app) as client:
+        return [await _asked(client, one, release) for one in cases()]
+
+
+async def _asked(client: httpx.AsyncClient, ask: Ask, release: str) -> Said:
+    body = msgspec.json.encode(ask.body) if ask.method == "PUT" else None
+    headers = {"content-type": "application/json"} if body else {}
+    answer = await client.request(ask.method, ask.target, content=body, headers=headers)
+    return plain(answer, release)
+
+
+def test_every_case_is_recorded() -> None:
+    """The file is of these cases and releases (else: `python -m tests.rest.plugins.asking`)."""
+    asked = [Ask(*json.loads(msgspec.json.encode(case))) for case in cases()]
+    assert all([ask for ask, _ in read(release)] == asked for release in RELEASES)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+async def test_same_answers(release: str) -> None:
+    """To each request, but for the listed ones."""
+    recorded = zip(read(release), await ours(release), strict=True)
+    differing = [(ask, theirs, own) for (ask, theirs), own in recorded if own != theirs]
+    known = {part for part, releases, _ in DIFFERENT if release in releases}
+    met = {part for part in known for ask, _, _ in differing if part in ask.target}
+    assert [one for one in differing if not any(part in one[0].target for part in met)] == []
+    assert met == known
