@@ -1,7 +1,15 @@
-"""A stand-in for the brokers, as far as sinks need them: topics, and groups that consume them."""
+"""A stand-in for what lies outside: topics and the groups that consume them; whoever restarts."""
+
+from collections.abc import Callable
 
 from controlplane.controller.outside import OutsideFailed
-from controlplane.core.plan import AlterGroup, AnyAction, DeleteGroup, GroupOffsets
+from controlplane.core.plan import (
+    AlterGroup,
+    AnyAction,
+    DeleteGroup,
+    GroupOffsets,
+    RestartInstances,
+)
 
 Place = tuple[str, int]
 
@@ -12,6 +20,8 @@ class Broker:
     def __init__(self) -> None:
         self.ends: dict[str, int] = {}
         """How many records a topic holds."""
+        self.starts: Callable[[str], bool] = lambda _: True
+        """Whether a connector of this name starts again."""
         self._groups: dict[str, dict[Place, int]] = {}
 
     def consume(self, group: str, topic: str) -> None:
@@ -24,14 +34,21 @@ class Broker:
         return tuple((*place, offset) for place, offset in sorted(self._group(group).items()))
 
     async def perform(self, action: AnyAction) -> None:
-        """Set, remove or forget offsets. What can be done of a request is done.
+        """Restart; set, remove or forget offsets."""
+        match action:
+            case RestartInstances(connector=connector, instances=instances):
+                if None in instances and not self.starts(connector):
+                    raise OutsideFailed(f"Failed to start connector: {connector}")
+            case DeleteGroup():
+                self._groups.pop(action.group, None)
+            case AlterGroup():
+                self._alter(action)
+
+    def _alter(self, action: AlterGroup) -> None:
+        """Do what can be done of it.
 
         A group that has no offsets left is gone, and then has none to remove.
         """
-        if isinstance(action, DeleteGroup):
-            self._groups.pop(action.group, None)
-        if not isinstance(action, AlterGroup):
-            return
         connector = action.connector
         self._set(action)
         if action.remove and action.group not in self._groups:

@@ -32,10 +32,10 @@ ROOTS = {
 }
 """What the whole answer is, by the last part of its path."""
 
-VOLATILE = ("last_modified", "kafka_cluster_id", "commit")
+VOLATILE = ("kafka_cluster_id", "commit")
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-_HASH = re.compile(r"@[0-9a-f]{5,8}\b")
+_HASH = re.compile(r"(@|ServletContainer-)[0-9a-f]+\b")
 
 
 def differences(row: Row, given: Response) -> list[str]:
@@ -69,8 +69,8 @@ def _comparable(row: Row, text: str) -> Any:
         value = json.loads(text)
     except ValueError:
         return sorted(text.split(", ")) if row.method == "OPTIONS" else _masked(text)
-    last = row.path.partition("?")[0].strip("/").rpartition("/")[2].partition(";")[0]
-    root = ROOTS.get(last, "")
+    segments = [part.partition(";")[0] for part in re.split("[?#]", row.path)[0].split("/")]
+    root = ROOTS.get(next(filter(None, reversed(segments)), ""), "")
     if root == "names" and isinstance(value, dict) and "error_code" not in value:
         root = "by name"
     return _canonical(value, root)
@@ -79,8 +79,10 @@ def _comparable(row: Row, text: str) -> Any:
 def _canonical(value: Any, member: str) -> Any:
     """A value with its order made plain, or sorted away. `member`: what it is."""
     match value:
-        case str() | int() if member in VOLATILE:
+        case _ if member in VOLATILE:
             return "something"
+        case int() if member == "last_modified":
+            return "an instant"
         case dict():
             configs = member == "tasks-config"
             members = [(n, _canonical(one, "config" if configs else n)) for n, one in value.items()]

@@ -5,30 +5,34 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
 from itertools import groupby
-from typing import NamedTuple
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import msgspec
+from starlette.types import ASGIApp
 
-from controlplane.core.context import Worker
 from controlplane.core.plugins import Plugins
+from controlplane.embedding import plane_settings
 from controlplane.logs.memory import MemoryLog
-from controlplane.plane import ControlPlane, Settings, Surroundings
+from controlplane.plane import ControlPlane, Surroundings
 from controlplane.plugins import catalogued
+from controlplane.rest.security.hashes import Scrypt
+from controlplane.rest.security.protecting import Protection, protected
 from controlplane.rest.server import listen, serving
+from controlplane.settings import Configuration, Source, Told
 from tests.recorded import installed
 from tests.rest.probes.broker import Broker
 from tests.rest.probes.comparing import differences
 from tests.rest.probes.rows import RELEASE, Row, rows
-from tests.rest.probes.runtime import KEY, Runtime
-from tests.rest.probes.sending import Address, Response, ask, request_of
+from tests.rest.probes.runtime import KEY, Recording, Runtime
+from tests.rest.probes.sending import Address, Response, ask, call, request_of
 
 CONNECTORS = ("source", "sink")
 PREFIX = f"/compat/{RELEASE}"
-HOSTS = {"pages": "127.0.0.1:8084"}
-"""Which connectors the second worker runs, where there are two."""
 
 
-class Told(NamedTuple):
+class Exchange(NamedTuple):
     """A request and what we answered."""
 
     row: Row
@@ -39,6 +43,7 @@ class Told(NamedTuple):
 class World(NamedTuple):
     """One world that goes on: where it is served, and what runs in it."""
 
+    app: ASGIApp
     address: Address
     runtime: Runtime
 
@@ -54,94 +59,81 @@ def worlds() -> Iterator[tuple[Row, list[Row]]]:
         yield first, rest
 
 
-async def replay(world: Row, rest: list[Row]) -> tuple[list[Told], list[Row]]:
+async def replay(about: Row, rest: list[Row]) -> tuple[list[Exchange], list[Row]]:
     """Every request of a world with its answer, and the waits that found something else."""
     told, missed = [], []
-    async with _opened(world, _traces(rest)) as (address, runtime):
+    async with _opened(about, Recording.of(rest)) as world:
         for row in rest:
             if not row.race:
-                await runtime.settle(long=row.kind == "sleep" or row.contains is not None)
+                await world.runtime.settle(long=row.kind == "sleep" or row.contains is not None)
             match row.kind:
                 case "file":
-                    runtime.write(row)
-                case "wait" if not await _holds(row, address):
+                    world.runtime.write(row)
+                case "wait" if not await _holds(row, world):
                     missed.append(row)
                 case "request":
-                    host = f"{address[0]}:{address[1]}"
-                    given = await ask(address, request_of(row, PREFIX, host, KEY))
-                    told.append(Told(row, given, differences(row, given)))
+                    given = await _sent(row, world)
+                    told.append(Exchange(row, given, differences(row, given)))
     return told, missed
 
 
+async def _sent(row: Row, world: World) -> Response:
+    if not row.target.isascii():
+        return await call(world.app, row, PREFIX, KEY)
+    host, port = world.address
+    return await ask(world.address, request_of(row, PREFIX, f"{host}:{port}", KEY))
+
+
 @asynccontextmanager
-async def _opened(world: Row, traces: Mapping[str, str]) -> AsyncIterator[World]:
+async def _opened(about: Row, recording: Recording) -> AsyncIterator[World]:
     log, broker = MemoryLog(), Broker()
-    settings = _settings(world.workers["w1"])
-    around = Surroundings(plugins=_plugins(), outside=broker)
-    hosts = HOSTS if len(world.workers) > 1 else {}
-    listening = listen("127.0.0.1", 0)
-    async with (
-        ControlPlane.open(log, settings, around) as plane,
-        serving(plane.app, listening),
-    ):
-        runtime = Runtime(log, plane, broker, traces, hosts, settings.worker.consumer_group_id)
-        await runtime.lead()
-        yield World(listening.getsockname(), runtime)
+    with TemporaryDirectory() as folder:
+        told = _told(about.workers["w1"], Path(folder))
+        settings = plane_settings(told)
+        around = Surroundings(plugins=_plugins(), outside=broker)
+        async with ControlPlane.open(log, settings, around) as plane:
+            app = protected(plane.app, Protection.told(told))
+            listening = listen("127.0.0.1", 0)
+            async with serving(app, listening):
+                runtime = Runtime(log, plane, broker, recording)
+                await runtime.lead()
+                yield World(app, listening.getsockname(), runtime)
+
+
+def _told(worker: Mapping[str, str], folder: Path) -> Configuration:
+    """A worker's settings, as its file tells them; and who is let in where somebody is asked."""
+    told = {"group.id": f"{worker.get('cluster', 'connect')}-cluster", **worker}
+    if "rest.extension.classes" in worker:
+        passwords = folder / "passwords"
+        passwords.write_text(f"ann:administer:{Scrypt.of('pw')}\n")
+        told |= {"auth.password.file": str(passwords), "auth.health.open": "false"}
+    source = Source("file", "worker.properties")
+    return Configuration({key: Told(str(value), source) for key, value in told.items()})
 
 
 @cache
 def _plugins() -> Plugins:
     """The plugins that the workers listed, and what is known of the connectors among them."""
-    listed = next(row for row in rows() if row.path.endswith("?connectorsOnly=false"))
     known = installed("life-3.9")
-    more = [one for one in json.loads(listed.answer or "") if one["type"] not in CONNECTORS]
+    described = {one["name"]: one for one in _answer_to("/lab.PagesSourceConnector/config")}
+    for key in known[0]["config"]:
+        key["documentation"] = described[key["name"]]["documentation"]
+    listed = _answer_to("?connectorsOnly=false")
+    more = [one for one in listed if one["type"] not in CONNECTORS]
     return catalogued(msgspec.json.encode([*known, *more]))
 
 
-def _settings(told: Mapping[str, str]) -> Settings:
-    """A world's settings, as far as a control plane has them."""
-    worker = Worker(
-        group_id=told.get("cluster", "connect-cluster"),
-        consumer_group_id=told.get("consumer.group.id"),
-        topic_tracking_enable=told.get("topic.tracking.enable") != "false",
-        topic_tracking_allow_reset=told.get("topic.tracking.allow.reset") != "false",
-        override_policy=told.get("connector.client.config.override.policy"),
-        key_converter="org.apache.kafka.connect.json.JsonConverter",
-        value_converter="org.apache.kafka.connect.json.JsonConverter",
-        config_providers=tuple(filter(None, [told.get("config.providers")])),
-    )
-    support = told.get("exactly.once.source.support") == "enabled"
-    return Settings(worker=worker, exactly_once=support)
+def _answer_to(ending: str) -> Any:
+    """What was answered first about plugins to a path that ends so."""
+    asked = (row for row in rows() if row.path.startswith("/connector-plugins"))
+    return json.loads(next(row.answer or "" for row in asked if row.path.endswith(ending)))
 
 
-async def _holds(wait: Row, address: Address) -> bool:
+async def _holds(wait: Row, world: World) -> bool:
     """Whether what was waited for is so. It is by now, or never."""
-    row = msgspec.structs.replace(wait, method="GET")
-    answer = await ask(address, request_of(row, PREFIX, "localhost", KEY))
+    answer = await _sent(msgspec.structs.replace(wait, method="GET"), world)
     if wait.contains is not None:
         return wait.contains.encode() in answer.body
     shown = json.loads(answer.body)
     tasks = [one["state"] for one in shown.get("tasks", [])]
     return (shown.get("connector", {}).get("state"), tasks) == (wait.state, wait.tasks)
-
-
-def _traces(rest: list[Row]) -> dict[str, str]:
-    """The recorded traces by their first line."""
-    found = {}
-    for row in rest:
-        if row.answer is not None and row.answer.startswith("{"):
-            for trace in _traces_in(json.loads(row.answer)):
-                found.setdefault(trace.partition("\n")[0], trace)
-    return found
-
-
-def _traces_in(value: object) -> Iterator[str]:
-    match value:
-        case {"trace": str(trace)}:
-            yield trace
-    if isinstance(value, dict):
-        for one in value.values():
-            yield from _traces_in(one)
-    elif isinstance(value, list):
-        for one in value:
-            yield from _traces_in(one)

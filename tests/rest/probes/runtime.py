@@ -6,12 +6,14 @@ what those workers would have written once all was quiet. It is what a real work
 plane, somebody else who writes to the same log.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 from controlplane.core import views
 from controlplane.core.codec import encode_config, encode_offset, encode_status
 from controlplane.core.commands import PublishTasks
+from controlplane.core.decide.sinks import group_of
 from controlplane.core.partitioner import partition_of
 from controlplane.core.profiles import Profile
 from controlplane.core.records import (
@@ -46,30 +48,49 @@ FIRST_STATES = {
 }
 
 
-class Runtime:
-    """The running part of the workers of one world.
+class Recording(NamedTuple):
+    """What of a world's recording is no fact about requests, but about who runs what, and how."""
 
-    `traces` are those of the recording, by their first line; `hosts` tells who runs a connector
-    that the first worker does not run; `group` is that of all sinks, where they share one.
-    """
+    traces: dict[str, str]
+    """Stack traces by their first line."""
+    hosts: dict[str, str]
+    """Which worker runs a connector."""
+
+    @classmethod
+    def of(cls, rest: list[Row]) -> "Recording":
+        """What the answers of a world tell."""
+        found = cls({}, {})
+        for row in rest:
+            if row.answer is not None and row.answer.startswith("{"):
+                found.look_at(json.loads(row.answer))
+        return found
+
+    def look_at(self, value: object) -> None:
+        """Look for statuses in an answer, or a part of one."""
+        match value:
+            case {"name": str(name), "connector": {"worker_id": str(host)}}:
+                self.hosts.setdefault(name, host)
+            case {"trace": str(trace)}:
+                self.traces.setdefault(trace.partition("\n")[0], trace)
+        if isinstance(value, dict | list):
+            for part in value.values() if isinstance(value, dict) else value:
+                self.look_at(part)
+
+
+class Runtime:
+    """The running part of the workers of one world."""
 
     def __init__(
-        self,
-        log: MemoryLog,
-        plane: ControlPlane,
-        broker: Broker,
-        traces: Mapping[str, str],
-        hosts: Mapping[str, str],
-        group: str | None,
+        self, log: MemoryLog, plane: ControlPlane, broker: Broker, recording: Recording
     ) -> None:
         self._log = log
         self._plane = plane
         self._broker = broker
-        self._traces = traces
-        self._hosts = hosts
-        self._group = group
+        self._recording = recording
         self._seen: dict[str, tuple[Properties, bool]] = {}
         self._files: dict[str, list[str]] = {}
+        self._restarted: set[str] = set()
+        broker.starts = self._starts
 
     def write(self, file: Row) -> None:
         """Put a file where connectors may read it."""
@@ -80,12 +101,21 @@ class Runtime:
         secret = SessionKey(KEY, "HmacSHA256", NOW_MS)
         await self._append([("connect-configs", *encode_config(secret, PROFILE))])
 
+    def _starts(self, name: str) -> bool:
+        """Whether a connector starts again. Of one that does not the trace comes later."""
+        if _failure(self._plane.state.config.connectors[name]) is None:
+            return True
+        self._restarted.add(name)
+        return False
+
     async def settle(self, *, long: bool) -> None:
         """Write all that is to be written until all is quiet; offsets only if that takes `long`.
 
         Sources and sinks commit how far they have come every second, and requests come faster.
         """
         await self._make_tasks()
+        if long:
+            self._restarted.clear()
         state = self._plane.state
         statuses = [encode_status(one, PROFILE) for one in self._reports(state)]
         await self._append([("connect-status", *one) for one in statuses])
@@ -105,9 +135,11 @@ class Runtime:
                     await self._plane.execute(PublishTasks(name, tuple(tasks)))
 
     def _consume(self, state: ClusterState) -> None:
+        """Let sinks read what there is."""
         for name, config in state.config.connectors.items():
             if _runs(state, name) and _kind(config) == "FileStreamSink":
-                self._broker.consume(self._group or f"connect-{name}", config["topics"])
+                group = group_of(name, config, self._plane._context)
+                self._broker.consume(group, config["topics"])
 
     async def _append(self, drafts: Iterable[tuple[str, bytes, bytes | None]]) -> None:
         """Write, as a foreign hand does, and wait until the plane has read it."""
@@ -147,6 +179,8 @@ class Runtime:
         target = state.config.targets.get(name, Target.STARTED)
         failure = None if target is Target.STOPPED else _failure(config)
         status = self._status(name, FIRST_STATES[target], failure)
+        if name in self._restarted:
+            status = self._status(name, State.UNASSIGNED, None)
         if known.connectors.get(name) != status:
             yield ConnectorStatus(name, status)
         reported, running = known.tasks.get(name, {}), state.config.task_ids(name)
@@ -162,10 +196,10 @@ class Runtime:
             yield from (ActiveTopic(name, one, Activity(one, name, 0, NOW_MS)) for one in new)
 
     def _status(self, name: str, state: State, failure: str | None) -> Status:
-        host = self._hosts.get(name, "127.0.0.1:8083")
+        host = self._recording.hosts.get(name, "127.0.0.1:8083")
         if failure is None:
             return Status(state, None, host, 1)
-        return Status(State.FAILED, self._traces[failure], host, 1)
+        return Status(State.FAILED, self._recording.traces[failure], host, 1)
 
     def _active(self, config: Properties) -> list[str]:
         """The topics that a connector's tasks use."""
@@ -212,7 +246,8 @@ class Runtime:
 
 
 def _kind(config: Properties) -> str:
-    return config["connector.class"].rpartition(".")[2].removesuffix("Connector")
+    named: str = config["connector.class"]
+    return named.rpartition(".")[2].removesuffix("Connector")
 
 
 _TOLD = "org.apache.kafka.connect.errors.ConnectException: told to fail in"

@@ -1,0 +1,19 @@
+"""Sums up at the end of a run how many answers of the probe are ours, too."""
+
+from collections import Counter
+
+import pytest
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line for all that is equal, and one for each reason why something is not."""
+    counts: Counter[str] = Counter()
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.stats.get(outcome, []):
+            for name, value in report.user_properties:
+                counts.update(value if name == "probe" else {})
+    if counts:
+        equal = counts.pop("")
+        terminalreporter.write_line(f"the probe: {equal} of {equal + counts.total()} are equal")
+        for reason, count in counts.most_common():
+            terminalreporter.write_line(f"{count:4} differ: {reason}")

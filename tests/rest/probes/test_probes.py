@@ -1,0 +1,56 @@
+"""Every request that was ever sent to a real worker 3.9.1 by the probe, sent to us.
+
+All nine worlds, in order, beneath `/compat/3.9.1`, byte for byte over a socket: status, headers
+that matter and body are those of the recording, but for a table of exceptions with their reasons.
+What ran on those workers is stood in for (`Runtime`), and so are their brokers (`Broker`).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.rest.probes.exceptions import EXCEPTIONS, REASONS
+from tests.rest.probes.replaying import Exchange, replay, worlds
+from tests.rest.probes.rows import Row, rows
+
+WORLDS = list(worlds())
+REQUESTS = 1_962
+
+
+@pytest.mark.parametrize(("about", "rest"), WORLDS, ids=[about.world for about, _ in WORLDS])
+async def test_what_workers_answered(
+    about: Row, rest: list[Row], record_property: Callable[[str, object], None]
+) -> None:
+    """Nothing differs that is not excepted, and everything that is excepted does."""
+    exchanges, missed = await replay(about, rest)
+    found = {one.row.n for one in exchanges if one.differences}
+    excepted = {row.n for row in rest if row.n in REASONS}
+    record_property("probe", summary(exchanges))
+    assert [wait.n for wait in missed] == []
+    wrong = [told(one) for one in exchanges if one.row.n in found - excepted]
+    assert not wrong, "\n".join(wrong)
+    assert not excepted - found, f"these are answered as they were: {sorted(excepted - found)}"
+
+
+def test_every_request_is_replayed() -> None:
+    """No row is left out, and each exception is one request of the file."""
+    asked = {row.n for row in rows() if row.kind == "request"}
+    replayed = [row.n for _, rest in WORLDS for row in rest if row.kind == "request"]
+    assert len(asked) == REQUESTS
+    assert sorted(replayed) == sorted(asked)
+    assert {*REASONS} <= asked
+    assert len(REASONS) == sum(len([*found]) for found in EXCEPTIONS.values())
+
+
+def summary(exchanges: list[Exchange]) -> Counter[str]:
+    """How many answers are equal (under no reason), and how many are not, by reason."""
+    return Counter(
+        REASONS.get(one.row.n, "for no reason") if one.differences else "" for one in exchanges
+    )
+
+
+def told(one: Exchange) -> str:
+    """A request whose answer differs, and in what."""
+    what = f"{one.row.n} {one.row.method} {one.row.path[:80]}"
+    return "\n  ".join([what, *(line[:600] for line in one.differences)])
