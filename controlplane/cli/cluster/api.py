@@ -117,7 +117,13 @@ class Api:
             return None
 
     async def send(
-        self, method: str, path: str, body: Any = None, *, dry_run: bool = False, **query: str
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        dry_run: bool = False,
     ) -> Given:
         """Ask for a change – or, with `dry_run`, which records it would write.
 
@@ -125,10 +131,11 @@ class Api:
             Lacks: there is no dry run here.
             Declined, Unavailable: it is not done, or nobody can tell.
         """
+        asked = dict(query or {})
         if dry_run:
             self.need("dry run")
-            query["dry_run"] = "true"
-        return await self._ask(method, path, query, body, key=str(uuid4()))
+            asked["dry_run"] = "true"
+        return await self._ask(method, path, asked, body, key=str(uuid4()))
 
     async def _ask(
         self,
@@ -144,7 +151,7 @@ class Api:
         while True:
             answer = await self._answer(method, path, query, body, headers)
             if not _passes(answer) or asyncio.get_running_loop().time() > deadline:
-                return self._given(answer, f"{method} {path}")
+                return self.given(answer, f"{method} {path}")
             await asyncio.sleep(PAUSE_S)
 
     async def _answer(
@@ -174,7 +181,12 @@ class Api:
         _tell(answer)
         return answer
 
-    def _given(self, answer: httpx.Response, asked: str) -> Given:
+    def given(self, answer: httpx.Response, asked: str) -> Given:
+        """What an answer tells.
+
+        Raises:
+            Declined, Unavailable: it is a refusal.
+        """
         if answer.is_success:
             body = answer.json() if _is_json(answer) and answer.content else None
             return Given(answer.status_code == httpx.codes.CREATED, body)

@@ -7,6 +7,7 @@ import click
 
 from controlplane.cli.cluster.api import Api
 from controlplane.cli.cluster.entities import Summary, rows, summaries
+from controlplane.cli.cluster.exits import Declined
 from controlplane.cli.cluster.output import output_option, print_document
 from controlplane.cli.cluster.selecting import Selection, chosen
 from controlplane.cli.cluster.verbs import asks
@@ -22,6 +23,8 @@ async def connectors(api: Api, selection: Selection, output: str) -> None:
     """
     names = set(await selection.of(api))
     found = [one for one in await summaries(api) if one.name in names]
+    if missing := names - {one.name for one in found}:
+        raise Declined(f"there is no connector {min(missing)}; `controlplane get` lists them all")
     if output != "table":
         print_document({one.name: _expanded(one) for one in found}, output)
     elif found:

@@ -105,7 +105,9 @@ async def patch_logger(  # noqa: PLR0913 - click gives one argument per option
 
     async def act(name: str) -> Told:
         path = f"/admin/loggers/{quote(name, safe='')}"
-        given = await api.send("PUT", path, {"level": level}, dry_run=dry_run, scope=scope)
+        given = await api.send(
+            "PUT", path, {"level": level}, query={"scope": scope}, dry_run=dry_run
+        )
         return Told(name, f"set to {level.upper()}", plan=given.body if dry_run else None)
 
     await each([logger], act, output)

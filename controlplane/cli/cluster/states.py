@@ -92,7 +92,7 @@ async def restart_connector(  # noqa: PLR0913 - click gives one argument per opt
 
     async def act(name: str) -> Told:
         path = connector(name, "restart")
-        given = await api.send("POST", path, dry_run=dry_run, **_TASKS[tasks])
+        given = await api.send("POST", path, query=_TASKS[tasks], dry_run=dry_run)
         if dry_run:
             return Told(name, "restarted", plan=given.body)
         await wait_for(api, name, SETTLES, wait_s)

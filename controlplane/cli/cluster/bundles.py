@@ -1,0 +1,258 @@
+"""`bundle`: connectors carried from one cluster to another, with all that they need to go on.
+
+A command of its own, since `controlplane import` is about logs: that copies records as they are,
+from a cluster that is only read; this asks a cluster's API, and makes connectors in another.
+
+A bundle is a JSON file of config, target state, offsets and, to be looked up, the topics that were
+used. Whatever the cluster: the connector is made stopped, given its offsets, and only then let run.
+Each of these steps may be repeated, so an import that broke off is simply done again.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from controlplane.cli.cluster.altering import present
+from controlplane.cli.cluster.api import Api, connector
+from controlplane.cli.cluster.apply import UNCHANGED, changes_of, in_words
+from controlplane.cli.cluster.doing import Told, dry_run_option, each
+from controlplane.cli.cluster.entities import PAUSED, RUNNING, STOPPED, Summary, summary
+from controlplane.cli.cluster.exits import Declined, Lacks, Unavailable
+from controlplane.cli.cluster.files import read_text
+from controlplane.cli.cluster.offsets import Offset, alteration
+from controlplane.cli.cluster.output import output_option
+from controlplane.cli.cluster.selecting import Selection, selected
+from controlplane.cli.cluster.verbs import asks, changes, verb
+from controlplane.cli.cluster.waiting import RUNS, wait_for, wait_options
+from controlplane.cli.failing import FOUND, Refused, write
+from controlplane.cli.printing import note
+from controlplane.core.safe_text import count
+
+FORMAT = 1
+"""Of a bundle; a file with another one is not taken."""
+
+PRIVATE = 0o600
+"""Configs hold secrets: the file is for its owner."""
+
+
+class Carried(msgspec.Struct, frozen=True):
+    """A connector with all that it needs to go on elsewhere."""
+
+    name: str
+    config: dict[str, str | None]
+    target_state: str
+    """RUNNING, PAUSED or STOPPED."""
+    offsets: list[dict[str, Any]] | None = None
+    """None: the cluster could not tell them."""
+    topics: list[str] = []
+    """Those that it has used, to be looked up: no cluster can be told them."""
+
+
+class Bundle(msgspec.Struct, frozen=True):
+    """What is in a file."""
+
+    bundle: int
+    connectors: list[Carried]
+    exported_from: dict[str, Any] = {}
+    """Release and cluster, to be looked up."""
+
+
+# --- export -------------------------------------------------------------------------------------
+
+
+@asks(
+    "export",
+    selected,
+    click.option("-f", "--file", metavar="FILE", default="-", help="Where to. [default: -]"),
+)
+async def export(api: Api, selection: Selection, file: str) -> None:
+    """Write connectors to a file: config, target state, offsets, topics. Secrets are in it.
+
+    Who stops them before has offsets that do not move any more. Exit code 1: the offsets of some
+    could not be told.
+    """
+    names = await selection.of(api)
+    server = {"version": api.server.version, "kafka_cluster_id": api.server.cluster_id}
+    bundle = Bundle(FORMAT, [await _exported(api, name) for name in names], server)
+    text = json.dumps(msgspec.to_builtins(bundle), indent=2, ensure_ascii=False) + "\n"
+    if file == "-":
+        write(text)
+    else:
+        _write_private(Path(file), text)
+        note(f"{count(len(names), 'connector')} written to {file}")
+    if any(one.offsets is None for one in bundle.connectors):
+        raise SystemExit(FOUND)
+
+
+def _write_private(path: Path, text: str) -> None:
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE), "w") as file:
+            file.write(text)
+    except OSError as failure:
+        raise Refused(f"{path} cannot be written ({failure.strerror}): name another file") from None
+
+
+async def _exported(api: Api, name: str) -> Carried:
+    found = await summary(api, name)
+    if found is None:
+        raise Declined(f"there is no connector {name}; `controlplane get` lists those there are")
+    if RUNNING in found.states:
+        note(f"{name} runs, and its offsets go on: stop it before, if it is to be exact")
+    state = await _recorded_state(api, name) if api.server.ours else found.state
+    config = dict(found.info["config"])
+    topics = await _topics(api, name)
+    return Carried(name, config, _target(state), await _offsets(api, name), topics)
+
+
+async def _offsets(api: Api, name: str) -> list[dict[str, Any]] | None:
+    """Where a connector is; None where the release has no such question, or no group to ask."""
+    try:
+        return [dict(one) for one in await present(api, name)]
+    except (Lacks, Unavailable) as failure:
+        note(f"Warning: {name} is exported without its offsets: {failure.message}")
+        return None
+
+
+async def _recorded_state(api: Api, name: str) -> str:
+    """What a connector was last told to be. Ours knows, whether or not a worker has followed."""
+    events = (await api.get(connector(name, "history")))["events"]
+    told = [one["after"] for one in events if one["what"] == "target state"]
+    return str(told[-1]) if told else RUNNING
+
+
+def _target(state: str) -> str:
+    """The target state behind what is reported; what fails is meant to run."""
+    return state if state in {PAUSED, STOPPED} else RUNNING
+
+
+async def _topics(api: Api, name: str) -> list[str]:
+    """The topics that a connector has used; none where that is not kept."""
+    try:
+        return sorted((await api.get(connector(name, "topics")))[name]["topics"])
+    except Declined:
+        return []
+
+
+# --- import -------------------------------------------------------------------------------------
+
+
+@changes(
+    "import",
+    click.argument("file"),
+    click.option("-n", "--name", metavar="NAME", help="Another name; for a bundle of one."),
+    wait_options,
+    dry_run_option,
+    output_option,
+)
+async def import_(  # noqa: PLR0913 - click gives one argument per option
+    api: Api, file: str, name: str | None, wait_s: float | None, output: str, *, dry_run: bool
+) -> None:
+    """Make the connectors of a bundle, with their offsets and their target state.
+
+    One that is there with the same config, and is stopped, is given the offsets: so an import that
+    broke off is finished.
+    """
+    wanted = {one.name: one for one in _renamed(_read(file), name)}
+
+    async def act(one: str) -> Told:
+        told = await _imported(api, wanted[one], dry_run=dry_run)
+        if wanted[one].target_state == RUNNING:
+            await wait_for(api, one, RUNS, wait_s)
+        return told
+
+    await each(list(wanted), act, output)
+
+
+def _read(file: str) -> list[Carried]:
+    try:
+        bundle = msgspec.json.decode(read_text(file), type=Bundle)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise Refused(f"{file} is no bundle ({error}): give what `bundle export` wrote") from None
+    if bundle.bundle != FORMAT:
+        raise Refused(f"{file} is a bundle of format {bundle.bundle}: here {FORMAT} is known")
+    return bundle.connectors
+
+
+def _renamed(connectors: list[Carried], name: str | None) -> list[Carried]:
+    if name is None:
+        return connectors
+    if len(connectors) != 1:
+        raise Refused("-n names one connector, and the bundle has several")
+    (one,) = connectors
+    return [msgspec.structs.replace(one, name=name, config={**one.config, "name": name})]
+
+
+async def _imported(api: Api, one: Carried, *, dry_run: bool) -> Told:
+    found = await summary(api, one.name)
+    if found is not None:
+        return await _continued(api, one, found, dry_run=dry_run)
+    if api.server.ours:
+        return await _made(api, one, dry_run=dry_run)
+    await api.send("POST", "/connectors", _stopped(one), dry_run=dry_run)
+    return await _completed(api, one, "created", dry_run=dry_run)
+
+
+async def _made(api: Api, one: Carried, *, dry_run: bool) -> Told:
+    """All at once (KIP-995): nothing is there by halves."""
+    offsets = {"initial_offsets": one.offsets} if one.offsets else {}
+    body = {"name": one.name, "config": one.config, "initial_state": one.target_state, **offsets}
+    given = await api.send("POST", "/connectors", body, dry_run=dry_run)
+    return Told(one.name, "created", _words(one), plan=given.body if dry_run else None)
+
+
+def _stopped(one: Carried) -> dict[str, Any]:
+    """A connector that does nothing before it has its offsets (KIP-980)."""
+    return {"name": one.name, "config": one.config, "initial_state": STOPPED}
+
+
+async def _continued(api: Api, one: Carried, found: Summary, *, dry_run: bool) -> Told:
+    """A connector that is there: an earlier import may have broken off."""
+    changed = changes_of(found.info["config"], one.config)
+    if changed:
+        told = "; ".join(in_words(changed))
+        raise Declined(f"{one.name} is there with another config ({told}): delete it first, or -n")
+    if not await _alteration(api, one) and _target(found.state) == one.target_state:
+        return Told(one.name, UNCHANGED)
+    if found.state != STOPPED:
+        raise Declined(
+            f"{one.name} is there and {found.state}: `controlplane stop {one.name}`, and import "
+            "once more"
+        )
+    return await _completed(api, one, "completed", dry_run=dry_run)
+
+
+async def _completed(api: Api, one: Carried, did: str, *, dry_run: bool) -> Told:
+    """A stopped connector is given its offsets, and only then let run."""
+    altered = await _alteration(api, one)
+    if altered:
+        path = connector(one.name, "offsets")
+        given = await api.send("PATCH", path, {"offsets": altered}, dry_run=dry_run)
+        if dry_run:
+            return Told(one.name, did, plan=given.body)
+    if one.target_state != STOPPED:
+        path = connector(one.name, _VERBS[one.target_state])
+        given = await api.send("PUT", path, dry_run=dry_run)
+        if dry_run:
+            return Told(one.name, did, plan=given.body)
+    return Told(one.name, did, _words(one))
+
+
+_VERBS = {RUNNING: "resume", PAUSED: "pause"}
+
+
+async def _alteration(api: Api, one: Carried) -> list[Offset]:
+    """What lacks to the offsets of the bundle. A connector of that name may have left others."""
+    if one.offsets is None:
+        return []
+    return alteration(await present(api, one.name), one.offsets)
+
+
+def _words(one: Carried) -> str:
+    return f"{one.target_state}, {count(len(one.offsets or ()), 'offset')}"
+
+
+bundle = verb("bundle", "Carry connectors to another cluster.", "export", (export, import_))

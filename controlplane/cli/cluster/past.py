@@ -1,0 +1,162 @@
+"""`history`, `undo`, `commands`: what was, putting it back, and who asked for it. Ours only."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from controlplane.cli.cluster.api import Api, connector
+from controlplane.cli.cluster.doing import Told, confirm, dry_run_option, each, yes_option
+from controlplane.cli.cluster.output import output_option, print_document
+from controlplane.cli.cluster.selecting import name_argument
+from controlplane.cli.cluster.verbs import asks, changes
+from controlplane.cli.printing import note, say
+from controlplane.cli.tables import table
+from controlplane.core.moments import read_time_ms, time_text
+from controlplane.core.safe_text import count
+
+OFFSETS_IN_A_ROW = 10
+"""A longer run of source offsets is shortened in the table; JSON has them all."""
+
+Event = Mapping[str, Any]
+
+
+@asks(
+    "history",
+    name_argument,
+    click.option("--last", type=click.IntRange(1), metavar="N", help="Only the last N changes."),
+    output_option,
+)
+async def history(api: Api, name: str, last: int | None, output: str) -> None:
+    """Every change of a connector: which record made it, and when; the oldest first.
+
+    What stands in the first column --as-of, `diff` and `undo` take.
+    """
+    api.need("history")
+    events = await _every(api, connector(name, "history"), "events")
+    shown = events if last is None else events[-last:]
+    if output != "table":
+        print_document({"connector": name, "events": shown}, output)
+        return
+    heads = ("RECORD", "TIME", "WHAT", "CHANGE")
+    table(heads, _event_rows(list(_shortened(shown))), spare=("TIME",))
+
+
+async def _every(api: Api, path: str, what: str) -> list[Event]:
+    """All pages of an answer."""
+    page = await api.get(path)
+    found = list(page[what])
+    while page["next"] is not None:
+        page = await api.get(path, after=page["next"])
+        found += page[what]
+    return found
+
+
+def _shortened(events: list[Event]) -> Iterator[Event | int]:
+    """The events; in place of what a long run of offsets has behind its first few, their number."""
+    run = left_out = 0
+    for event in events:
+        run = run + 1 if event["what"].startswith("source offset") else 0
+        if run > OFFSETS_IN_A_ROW:
+            left_out += 1
+            continue
+        if left_out:
+            yield left_out
+            left_out = 0
+        yield event
+    if left_out:
+        yield left_out
+
+
+def _event_rows(events: list[Event | int]) -> Iterator[tuple[str, str, str, str]]:
+    last = ""
+    for event in events:
+        if isinstance(event, int):
+            yield "", "", "source offsets", f"… {event} more; -o json has them"
+            continue
+        record = event["record"]
+        place = _place(record)
+        again, last = place == last, place
+        time = time_text(record["timestamp"])
+        yield "" if again else place, "" if again else time, event["what"], event["words"]
+
+
+def _place(record: Mapping[str, Any]) -> str:
+    return f"{record['topic']}@{record['partition']}:{record['offset']}"
+
+
+# --- undo ---------------------------------------------------------------------------------------
+
+
+@changes(
+    "undo",
+    name_argument,
+    click.option("--to", required=True, metavar="MOMENT", help="config@57, a time, a vector."),
+    click.option("--offsets", is_flag=True, help="Its source offsets, too."),
+    yes_option,
+    dry_run_option,
+    output_option,
+)
+async def undo(  # noqa: PLR0913 - click gives one argument per option
+    api: Api, name: str, to: str, output: str, *, offsets: bool, yes: bool, dry_run: bool
+) -> None:
+    """Put a connector back as it was: config, target state, and with --offsets its offsets.
+
+    What would be written is shown first, and done once you agree.
+    """
+    api.need("undo")
+    path, query = connector(name, "undo"), {"to": to, "offsets": str(offsets).lower()}
+    if dry_run or not yes:
+        plan = (await api.send("POST", path, query=query, dry_run=True)).body
+        told = Told(name, f"put back to {to}", plan=plan)
+        if dry_run:
+            await _print(told, output)
+            return
+        told.say()
+        confirm(f"put {name} back?", yes=False)
+    await api.send("POST", path, query=query)
+    await _print(Told(name, f"put back to {to}"), output)
+
+
+async def _print(told: Told, output: str) -> None:
+    async def act(_: str) -> Told:
+        return told
+
+    await each([told.name], act, output)
+
+
+# --- the audit trail ----------------------------------------------------------------------------
+
+
+@asks(
+    "commands",
+    click.option("--connector", metavar="NAME", help="About this connector."),
+    click.option("--principal", metavar="NAME", help="Asked for by this one."),
+    click.option("--command", metavar="COMMAND", help="create, put-config, stop, …"),
+    click.option("--outcome", metavar="OUTCOME", help="done, failed, refused or unfinished."),
+    click.option("--since", metavar="TIME", help="Not older than this."),
+    click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many."),
+    click.option("--after", metavar="ID", help="Those behind this one: the next page."),
+    output_option,
+)
+async def commands(api: Api, output: str, **chosen: Any) -> None:
+    """Who asked for what, when, and what became of it; the oldest first."""
+    api.need("commands: it keeps no account of who asked for what")
+    query = {name: str(value) for name, value in chosen.items() if value is not None}
+    if "since" in query:
+        query["since"] = str(read_time_ms(query["since"]))
+    page = await api.get("/commands", **query)
+    if output != "table":
+        print_document(page, output)
+        return
+    heads = ("TIME", "WHO", "COMMAND", "CONNECTOR", "OUTCOME", "ID")
+    table(heads, map(_command_row, page["commands"]), spare=("ID", "WHO"))
+    say(count(len(page["commands"]), "command"))
+    if page["next"] is not None:
+        note(f"there are more: --after {page['next']}")
+
+
+def _command_row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    reason = f": {row['reason']}" if row.get("reason") else ""
+    facts = row["principal"], row["command"], row["connector"] or "-"
+    return time_text(row["at_ms"]), *facts, f"{row['outcome']}{reason}", row["id"]
