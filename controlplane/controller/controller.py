@@ -10,7 +10,7 @@ from controlplane.controller import traces
 from controlplane.controller.deciding import Deciding
 from controlplane.controller.limits import Limits
 from controlplane.controller.outside import Outside
-from controlplane.controller.performing import NotDone, Performing, Stepped
+from controlplane.controller.performing import Around, NotDone, Performing, Stepped, unseen
 from controlplane.controller.reading import Reader, topics_concerned
 from controlplane.controller.refusals import Refusals
 from controlplane.controller.together import Together
@@ -22,6 +22,7 @@ from controlplane.core.commands import (
     AnyCommand,
     Asked,
     ConnectorCommand,
+    CreateConnector,
     PatchConfig,
     ResetOffsets,
 )
@@ -32,12 +33,20 @@ from controlplane.core.recover import Failed, recover
 from controlplane.core.redact import redacted_refusal
 from controlplane.core.state import ClusterState, CommandTrace
 from controlplane.follower import Notices
-from controlplane.logs.log import Fenced, Log, LogUnavailable
+from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable
 
 Ended = Outcome | Rejected
 
 CHANGES_WHAT_IS_THERE = PatchConfig, AlterOffsets, ResetOffsets
 """Commands that start from what lies in the log: none of it may be missed."""
+
+
+def _looks_first(command: AnyCommand) -> bool:
+    """Whether what others have written by now is read before it is decided."""
+    with_offsets = isinstance(command, CreateConnector) and command.initial_offsets is not None
+    return with_offsets or isinstance(command, CHANGES_WHAT_IS_THERE)
+
+
 Clock = Callable[[], int]
 
 NOBODY_TOLD: Mapping[str, Failed] = MappingProxyType({})
@@ -114,7 +123,14 @@ class Controller:
             now_ms=world.now_ms,
         )
         topic = state.topics.commands if traced else None
-        performing = Performing(writing, world.outside, topic, world.now_ms, world.stepped)
+        made: Controller
+
+        async def is_there(connector: str) -> bool:
+            await made._read_to_end()
+            return connector in made.state.config.connectors
+
+        around = Around(world.stepped or unseen, is_there)
+        performing = Performing(writing, world.outside, topic, world.now_ms, around)
         deciding = Deciding(context, world.outside)
         made = cls(log, reader, _Parts(deciding, performing, traced), world, limits)
         await made._read_to_end()  # the epoch is ours: nothing comes from an older writer any more
@@ -163,11 +179,13 @@ class Controller:
         elif job.asked.command != asked.command:
             return traces.other_command(job.asked)
         job.askers += 1
+        spoken = profile or self._deciding.context.profile
         try:
             async with asyncio.timeout(self._limits.request_timeout_ms / 1_000):
                 return await asyncio.shield(job.task)
         except TimeoutError:
-            raise TimedOut(timed_out(asked.command, job.since_ms, begun=job.begun)) from None
+            told = timed_out(asked.command, spoken, job.since_ms, begun=job.begun)
+            raise TimedOut(told) from None
         except asyncio.CancelledError:
             if self._closed and job.task.cancelled():
                 self._check_open()
@@ -220,21 +238,24 @@ class Controller:
                 return known
             try:
                 ended = await self._decide_and_perform(job)
-                self._tell(asked, ended, self._world.now_ms() - job.since_ms)
+                self._tell(job, ended)
+            except LogError as failure:
+                self._tell(job, failure)
+                raise
             finally:
                 self._performing.written(asked)
             return ended
 
     async def _decide_and_perform(self, job: "_Job") -> Ended:
         asked = job.asked
-        if isinstance(asked.command, CHANGES_WHAT_IS_THERE):
+        if _looks_first(asked.command):
             await self._read_to_end()  # foreign hands write, too
         state = await self._knowing(asked.command, job.profile)
         decision = await self._deciding.decided(state, asked.command)
         job.begun = True  # up to here nothing has been written
         if isinstance(decision, Rejected):
             if self._traced and self._refusals.admits(asked.at_ms):
-                await self._performing.refuse(asked, decision)
+                await self._performing.refuse(asked, decision, self._limits.refusal_max_bytes)
             return decision
         try:
             return await self._performing.perform(asked, decision)
@@ -249,19 +270,24 @@ class Controller:
         await self._reader.follow(topics_concerned(self.state, command))
         return self.state if profile is None else await self._reader.state(profile)
 
-    def _tell(self, asked: Asked, ended: Ended, took_ms: int) -> None:
+    def _tell(self, job: "_Job", ended: Ended | LogError) -> None:
         """The one line that a command leaves in the log of the service."""
-        refused = ended if isinstance(ended, Rejected) else None
+        asked = job.asked
+        outcome, reason = "done", None
+        if isinstance(ended, Rejected):
+            outcome, reason = ended.reason.value, redacted_refusal(ended.sentence)
+        elif isinstance(ended, LogError):
+            outcome, reason = "unfinished" if job.begun else "not begun", str(ended)
         self._world.notices.info(
             "command",
             command=asked.command.__struct_config__.tag,
             connector=getattr(asked.command, "connector", None),
             principal=asked.principal,
-            outcome=refused.reason.value if refused else "done",
-            reason=redacted_refusal(refused.sentence) if refused else None,
+            outcome=outcome,
+            reason=reason,
             records=self._performing.written(asked),
             command_id=asked.command_id,
-            took_ms=took_ms,
+            took_ms=self._world.now_ms() - job.since_ms,
         )
 
     # --- what was left unfinished -------------------------------------------------------------

@@ -22,5 +22,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     request_timeout_ms: int = 90_000
     """How long an asker is kept waiting; the command goes on (`RestServer`'s timeout)."""
 
+    refusal_max_bytes: int = 16_384
+    """Size of a refused command's record; of a larger one the config is left out. With 600 a minute
+    that is 10 MB a minute at most."""
+
     refusals_per_minute: int = 600
     """Refused commands of which the command topic keeps a record; the others are only logged."""

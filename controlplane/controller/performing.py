@@ -7,6 +7,7 @@ that bears its name: what was not done then is `recover`'s business.
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 from controlplane.controller import traces
 from controlplane.controller.outside import Outside
@@ -19,8 +20,24 @@ Stepped = Callable[[Asked, Step], Awaitable[None]]
 """Called behind every step, when it is durable: what it raises ends the command there."""
 
 
-async def _unseen(_asked: Asked, _step: Step) -> None:
+IsThere = Callable[[str], Awaitable[bool]]
+"""Whether there is a connector of this name by now, whoever made it."""
+
+
+async def _nobody_else(_connector: str) -> bool:
+    """Nobody else writes."""
+    return False
+
+
+async def unseen(_asked: Asked, _step: Step) -> None:
     """Nobody looks."""
+
+
+class Around(NamedTuple):
+    """What is asked and told between two steps."""
+
+    stepped: Stepped = unseen
+    is_there: IsThere = _nobody_else
 
 
 class NotDone(LogUnavailable):
@@ -40,13 +57,13 @@ class Performing:
         outside: Outside,
         commands_topic: str | None,
         now_ms: Callable[[], int],
-        stepped: Stepped | None = None,
+        around: "Around | None" = None,
     ) -> None:
         self._writing = writing
         self._outside = outside
         self._topic = commands_topic
         self._now_ms = now_ms
-        self._stepped = stepped or _unseen
+        self._stepped, self._is_there = around or Around()
         self._written: Counter[str] = Counter()
 
     async def perform(
@@ -61,6 +78,8 @@ class Performing:
         begun = [] if accepted or self._topic is None else [self._accepted(asked, plan)]
         done: list[Step] = []
         for step in plan.steps:
+            if step.absent and await self._is_there(step.absent):
+                return await self._overtaken(asked, begun, step.absent)
             is_last = step is plan.steps[-1]
             end = self._finished(asked, plan.outcome) if is_last else []
             if step.action is None and not step.best_effort:
@@ -80,6 +99,14 @@ class Performing:
             await self._append(asked, [*begun, *self._finished(asked, plan.outcome)])
         return plan.outcome
 
+    async def _overtaken(
+        self, asked: Asked, begun: Sequence[Draft], connector: str
+    ) -> Outcome | Rejected:
+        """Somebody else has made it meanwhile, and may rely on what was done here."""
+        failed = Rejected(Reason.ALREADY_EXISTS, f"Connector {connector} already exists")
+        await self._append(asked, [*begun, *self._finished(asked, failed)])
+        return failed
+
     async def take_back(self, asked: Asked, begun: Sequence[Step], failed: Rejected) -> None:
         """Take back what has begun, the last step first, and note that the command failed.
 
@@ -91,10 +118,10 @@ class Performing:
             await self._stepped(asked, undo)
         await self._append(asked, self._finished(asked, failed))
 
-    async def refuse(self, asked: Asked, rejected: Rejected) -> None:
-        """Note that a command was refused: the only thing that is written of it."""
+    async def refuse(self, asked: Asked, rejected: Rejected, most: int) -> None:
+        """Note that a command was refused, in so many bytes: all that is written of it."""
         assert self._topic is not None
-        await self._append(asked, [traces.refused(self._topic, asked, rejected)])
+        await self._append(asked, [traces.refused(self._topic, asked, rejected, most)])
 
     def written(self, asked: Asked) -> int:
         """How many records a command has written that has ended now; they are counted no more."""

@@ -34,16 +34,25 @@ def finished(topic: str, command_id: str, at_ms: int, ended: Outcome | Rejected)
     return _draft(topic, CommandFinished(command_id, at_ms, told))
 
 
-def refused(topic: str, asked: Asked, rejected: Rejected) -> Draft:
-    """The command was refused and wrote nothing."""
-    record = CommandRefused(
-        asked.command_id,
-        asked.at_ms,
-        asked.principal,
-        msgspec.to_builtins(asked.command),
-        rejected.sentence,
-    )
+def refused(topic: str, asked: Asked, rejected: Rejected, most: int) -> Draft:
+    """The command was refused and wrote nothing.
+
+    Of one that takes more than `most` bytes only what and whom it concerned is kept, and the
+    beginning of the reason: who is refused must not be able to fill the log.
+    """
+    command, reason = msgspec.to_builtins(asked.command), rejected.sentence
+    record = CommandRefused(asked.command_id, asked.at_ms, asked.principal, command, reason)
+    draft = _draft(topic, record)
+    if len(draft.value or b"") <= most:
+        return draft
+    named = {name: command[name] for name in ("command", "connector") if name in command}
+    named = {name: _short(str(told), most // 4) for name, told in named.items()}
+    record = msgspec.structs.replace(record, command=named, reason=_short(reason, most // 4))
     return _draft(topic, record)
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def ended(trace: CommandTrace) -> Outcome | Rejected | None:

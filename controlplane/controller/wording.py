@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from controlplane.core import commands
 from controlplane.core.commands import AnyCommand
+from controlplane.core.profiles import Profile
 
 _WRITING = "writing a config for connector {0.connector} to the config topic"
 _REMOVING = "removing the config for connector {0.connector} from the config topic"
@@ -43,8 +44,10 @@ _FAILURES: Mapping[type, str] = {
 }
 
 
-def timed_out(command: AnyCommand, since_ms: int, *, begun: bool) -> str:
+def timed_out(command: AnyCommand, profile: Profile, since_ms: int, *, begun: bool) -> str:
     """The asker has waited for too long; `since_ms` is since when the present stage lasts."""
+    if not profile.rest_stages_told:
+        return "Request timed out"
     stage = _STAGES.get(type(command), "writing to the config topic").format(command)
     if not begun:
         stage = "waiting for earlier requests to be completed"

@@ -82,6 +82,9 @@ class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     undo: "Step | None" = None
     best_effort: bool = False
     """Whether the plan goes on, and succeeds, if this step fails."""
+    absent: str = ""
+    """A connector that must not be there by then. If it is, the command fails, and nothing is taken
+    back: what was done may be somebody else's by now."""
     doing: str = ""
     """What it does, where who asked has to be told at which step a command failed (KIP-995)."""
 

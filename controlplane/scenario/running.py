@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from controlplane.controller import Controller, Limits, Stepped, World
 from controlplane.controller.deciding import Deciding
 from controlplane.controller.outside import Outside
-from controlplane.controller.performing import Performing
+from controlplane.controller.performing import Around, Performing
 from controlplane.controller.writing import Writing
 from controlplane.core.commands import AnyCommand, Asked
 from controlplane.core.context import Context
@@ -118,7 +118,7 @@ class Running:
             limits=Limits(),
             now_ms=around.now_ms,
         )
-        return Performing(writing, around.outside, None, around.now_ms, self._stepped)
+        return Performing(writing, around.outside, None, around.now_ms, Around(self._stepped))
 
 
 class _Repairs:

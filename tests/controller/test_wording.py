@@ -20,8 +20,10 @@ from controlplane.core.commands import (
     SetLoggerLevel,
     StopConnector,
 )
+from controlplane.core.profiles import Profile
 from tests.controller.scene import NOW_MS
 
+NEWEST, OLD = Profile.of("3.7"), Profile.of("3.6")
 SOURCE = {"connector.class": "lab.Source"}
 
 WRITING = "writing a config for connector orders to the config topic"
@@ -48,9 +50,10 @@ def test_the_stage_is_told(command: AnyCommand, stage: str) -> None:
     sentence = (
         "Request timed out. The worker is currently {}, which began at 2023-11-14T22:13:20.000Z."
     )
-    assert timed_out(command, NOW_MS, begun=True) == sentence.format(stage)
+    assert timed_out(command, NEWEST, NOW_MS, begun=True) == sentence.format(stage)
     waiting = "waiting for earlier requests to be completed"
-    assert timed_out(command, NOW_MS, begun=False) == sentence.format(waiting)
+    assert timed_out(command, NEWEST, NOW_MS, begun=False) == sentence.format(waiting)
+    assert timed_out(command, OLD, NOW_MS, begun=True) == "Request timed out"
 
 
 CONFIG_FAILED = "Error writing connector configuration to Kafka"

@@ -98,8 +98,9 @@ def _creation(
     state: ClusterState, command: CreateConnector, config: Properties, context: Context
 ) -> tuple[Step, ...]:
     name, wanted = command.connector, command.initial_state
-    *first, last = connectors.creation(state, name, config, wanted, context)
-    return (*first, msgspec.structs.replace(last, name=COMMIT_POINT))
+    *others, last = connectors.creation(state, name, config, wanted, context)
+    first, *rest = (*others, msgspec.structs.replace(last, name=COMMIT_POINT))
+    return (msgspec.structs.replace(first, absent=name), *rest)
 
 
 def _outcome(done: Done) -> Outcome:
