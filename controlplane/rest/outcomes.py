@@ -55,7 +55,8 @@ def config_written(done: Done) -> Answer:
     """
     name, profile = done.connector, done.profile
     found = views.connector(done.state, name, done.plugins)
-    assert found is not None  # its config is what has been read back
+    if found is None:  # it has been deleted since: this is the same request once more
+        return _as_asked(done)
     shown = entities.connector(found, profile)
     if not done.outcome.created:
         return Answer(OK, shown)
@@ -63,6 +64,12 @@ def config_written(done: Done) -> Answer:
     if isinstance(done.command, CreateConnector) and done.command.initial_offsets is not None:
         return Answer(OK, {**shown, **done.outcome.facts}, headers=location)
     return Answer(CREATED, shown, headers=location)
+
+
+def _as_asked(done: Done) -> Answer:
+    """What a creation or an update answered when it was done, as far as it says so itself."""
+    told = {"name": done.connector, "config": getattr(done.command, "config", {}), "tasks": []}
+    return Answer(CREATED if done.outcome.created else OK, told)
 
 
 def restored(done: Done) -> Answer:

@@ -1,0 +1,95 @@
+"""`GET /connectors/{c}/history`, `POST /connectors/{c}/undo`."""
+
+from typing import Any
+
+from controlplane.core.records import Target
+from tests.rest.plane import asked
+
+
+async def test_history_tells_every_change() -> None:
+    """In order, with the record, secrets hidden."""
+    async with asked() as (_, client):
+        await client.patch("/connectors/orders/config", json={"db.password": "s3cret"})
+        await client.put("/connectors/orders/stop")
+        told = (await client.get("/connectors/orders/history")).json()
+        whats = [event["what"] for event in told["events"]]
+        assert whats[0] == "connector"
+        assert whats[-1] == "target state"
+        assert told["events"][-1]["record"]["key"] == "target-state-orders"
+        assert "s3cret" not in str(told)
+        assert told["next"] is None
+
+
+async def test_history_page_by_page() -> None:
+    """What one record did stays together; the pages are the whole."""
+    async with asked() as (_, client):
+        for state in ("pause", "resume", "pause"):
+            await client.put(f"/connectors/orders/{state}")
+        whole = (await client.get("/connectors/orders/history")).json()["events"]
+        pages: list[Any] = []
+        query: dict[str, str] | None = {}
+        while query is not None:
+            path = "/connectors/orders/history"
+            told = (await client.get(path, params={"limit": "1", **query})).json()
+            pages += told["events"]
+            query = None if told["next"] is None else {"after": told["next"]}
+        assert pages == whole
+        bad = await client.get("/connectors/orders/history?after=nix")
+        assert (bad.status_code, "after=nix" in bad.json()["message"]) == (400, True)
+        for limit in ("0", "-1", "x", "10001", "²"):
+            refused = await client.get("/connectors/orders/history", params={"limit": limit})
+            assert refused.status_code == 400
+
+
+async def test_history_of_the_past_and_of_strangers() -> None:
+    """as_of= ends it; what no record concerns is not found."""
+    async with asked() as (_, client):
+        await client.put("/connectors/orders/pause")
+        then = (await client.get("/connectors/orders/history?as_of=config@0")).json()
+        assert {event["record"]["offset"] for event in then["events"]} == {0}
+        assert (await client.get("/connectors/nix/history")).status_code == 404
+        assert (await client.get("/compat/3.9/connectors/orders/history")).status_code == 404
+
+
+async def test_undo_puts_back() -> None:
+    """Shown first, then done: the config and the target state as they were."""
+    async with asked() as (plane, client):
+        config = (await client.get("/connectors/orders/config")).json()
+        await client.patch("/connectors/orders/config", json={"topic": "wrong"})
+        await client.put("/connectors/orders/pause")
+        plan = await client.post("/connectors/orders/undo?to=config@0&dry_run=true")
+        keys = [one["key"] for step in plan.json()["steps"] for one in step["records"]]
+        assert "connector-orders" in keys
+        assert (await client.get("/connectors/orders/config")).json() != config
+        done = await client.post("/connectors/orders/undo?to=config@0")
+        assert (done.status_code, done.json()["config"]) == (200, config)
+        assert plane.state.config.targets.get("orders", Target.STARTED) is Target.STARTED
+
+
+async def test_undo_of_a_deletion_and_of_a_creation() -> None:
+    """What was deleted is there again; what was not there then is taken away: 204."""
+    async with asked() as (_, client):
+        await client.delete("/connectors/orders")
+        back = await client.post("/connectors/orders/undo?to=config@0")
+        assert (back.status_code, back.json()["name"]) == (200, "orders")
+        created = await client.post(
+            "/connectors", json={"name": "new", "config": back.json()["config"] | {"name": "new"}}
+        )
+        assert created.status_code == 201
+        away = await client.post("/connectors/new/undo?to=config@0")
+        assert (away.status_code, away.content) == (204, b"")
+        assert (await client.get("/connectors")).json() == ["orders"]
+
+
+async def test_undo_needs_a_moment() -> None:
+    """Without `to=`, with nonsense, with a connector that never was: told which."""
+    async with asked() as (_, client):
+        for query, status in (
+            ("", 400),
+            ("?to=", 400),
+            ("?to=yesterday", 400),
+            ("?to=config@999", 400),
+        ):
+            answer = await client.post(f"/connectors/orders/undo{query}")
+            assert (answer.status_code, bool(answer.json()["message"])) == (status, True)
+        assert (await client.post("/connectors/nix/undo?to=config@0")).status_code == 404

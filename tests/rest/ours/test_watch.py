@@ -1,0 +1,120 @@
+"""`GET /watch`: changes as server-sent events."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.types import ASGIApp, Message
+
+from tests.rest.plane import asked
+
+Event = dict[str, Any]
+
+
+@asynccontextmanager
+async def watching(
+    app: ASGIApp, query: str = "", **headers: str
+) -> AsyncIterator[asyncio.Queue[str]]:
+    """The blocks that a watcher gets; he goes away behind the block."""
+    blocks: asyncio.Queue[str] = asyncio.Queue()
+    gone = asyncio.Event()
+    asked_once = False
+
+    async def receive() -> Message:
+        nonlocal asked_once
+        if asked_once:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+        asked_once = True
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        for block in message.get("body", b"").decode().split("\n\n"):
+            if block:
+                blocks.put_nowait(block)
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/watch",
+        "raw_path": b"/watch",
+        "query_string": query.encode(),
+        "headers": [
+            (name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()
+        ],
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+    }
+    task = asyncio.ensure_future(app(scope, receive, send))
+    try:
+        assert await blocks.get() == ": watching"
+        yield blocks
+    finally:
+        gone.set()
+        await task
+
+
+def read(block: str) -> Event:
+    """The fields of an event."""
+    fields = dict(line.split(": ", 1) for line in block.split("\n"))
+    return fields | {"data": json.loads(fields["data"])}
+
+
+async def test_changes_as_they_happen() -> None:
+    """Each with what was, what is, and its record; the last of a record has an id."""
+    async with asked() as (plane, client), watching(plane.app) as blocks:
+        await client.put("/connectors/orders/pause")
+        event = read(await blocks.get())
+        assert event["event"] == "change"
+        data = event["data"]
+        assert (data["connector"], data["aspect"]) == ("orders", "target state")
+        assert (data["before"], data["after"]) == ("STARTED", "PAUSED")
+        assert data["record"]["key"] == "target-state-orders"
+        assert json.loads(event["id"])["connect-configs"] == [data["record"]["offset"] + 1]
+
+
+async def test_who_was_away_misses_nothing() -> None:
+    """`Last-Event-ID` is where he was; what has happened since comes first, in order."""
+    async with asked() as (plane, client):
+        async with watching(plane.app) as blocks:
+            await client.put("/connectors/orders/pause")
+            last = read(await blocks.get())["id"]
+        await client.put("/connectors/orders/resume")
+        await client.put("/connectors/orders/pause")
+        async with watching(plane.app, last_event_id=last) as blocks:
+            missed = [read(await blocks.get())["data"] for _ in range(2)]
+            assert [one["after"] for one in missed] == ["STARTED", "PAUSED"]
+            await client.put("/connectors/orders/resume")
+            assert read(await blocks.get())["data"]["after"] == "STARTED"
+
+
+async def test_one_connector_alone() -> None:
+    """Of the others only the place is told, so that nothing is sent again."""
+    async with asked() as (plane, client), watching(plane.app, "connector=nix") as blocks:
+        await client.put("/connectors/orders/pause")
+        block = await blocks.get()
+        assert block.startswith("id: ")
+        assert "data" not in block
+
+
+async def test_secrets_are_hidden() -> None:
+    """Nobody learns a password by watching."""
+    async with asked() as (plane, client), watching(plane.app) as blocks:
+        await client.patch("/connectors/orders/config", json={"db.password": "s3cret"})
+        event = read(await blocks.get())
+        assert "s3cret" not in json.dumps(event)
+
+
+async def test_what_was_never_sent_is_refused() -> None:
+    """An id is a vector of ends."""
+    async with asked() as (_, client):
+        answer = await client.get("/watch", headers={"last-event-id": "7"})
+        assert (answer.status_code, "Last-Event-ID" in answer.json()["message"]) == (400, True)
+
+
+async def test_the_end_is_told() -> None:
+    """A plane that closes tells it, and no task is left behind."""
+    async with asked() as (plane, _), watching(plane.app) as blocks:
+        plane._watching.end()
+        assert read(await blocks.get())["event"] == "end"

@@ -1,0 +1,28 @@
+"""A control plane on a log in memory, to be asked over HTTP."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from controlplane.core.commands import CreateConnector
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import ControlPlane
+from tests.controller.scene import plane_on
+from tests.rest.serving import catalogue, client_of
+
+ORDERS = {
+    "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+    "file": "orders.txt",
+    "topic": "orders",
+}
+
+
+@asynccontextmanager
+async def asked(**given: Any) -> AsyncIterator[tuple[ControlPlane, httpx.AsyncClient]]:
+    """A plane with a connector `orders`, and a client of it."""
+    async with plane_on(MemoryLog(), plugins=catalogue(), **given) as plane:
+        await plane.execute(CreateConnector("orders", ORDERS))
+        async with client_of(plane.app) as client:
+            yield plane, client

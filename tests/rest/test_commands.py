@@ -1,0 +1,155 @@
+"""Commands over HTTP: done once, shown before, as any release; and mounted in other programs."""
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from controlplane.core import views
+from controlplane.core.commands import StopConnector
+from controlplane.core.records import Target
+from tests.rest.plane import ORDERS, asked
+
+NEW = {"name": "new", "config": ORDERS}
+
+
+async def test_a_connector_lives() -> None:
+    """Created, stopped, its offsets reset, deleted: as the KIPs answer it."""
+    async with asked() as (_, client):
+        created = await client.post("/connectors", json=NEW)
+        assert created.status_code == 201
+        assert created.headers["location"] == "http://connect/connectors/new"
+        assert created.json()["type"] == "source"
+        assert (await client.put("/connectors/new/stop")).status_code == 204
+        assert (await client.delete("/connectors/new/offsets")).status_code == 204
+        assert (await client.delete("/connectors/new")).status_code == 204
+        gone = await client.get("/connectors/new")
+        assert (gone.status_code, gone.json()["message"]) == (404, "Connector new not found")
+
+
+async def test_each_release_answers_as_itself() -> None:
+    """3.4 cannot stop, 3.5 cannot alter offsets, 3.9 tells what a reset did; links stay there."""
+    async with asked() as (_, client):
+        assert (await client.put("/compat/3.4/connectors/orders/stop")).status_code == 404
+        assert (await client.put("/compat/3.9/connectors/orders/stop")).status_code == 204
+        assert (await client.delete("/compat/3.5/connectors/orders/offsets")).status_code == 405
+        reset = await client.delete("/compat/3.9/connectors/orders/offsets")
+        assert "have been reset successfully" in reset.json()["message"]
+        created = await client.post("/compat/3.9/connectors", json=NEW)
+        assert created.headers["location"] == "http://connect/compat/3.9/connectors/new"
+        assert (await client.get(created.headers["location"])).status_code == 200
+
+
+async def test_what_an_old_release_writes_is_its_own() -> None:
+    """A worker of 3.4 pauses in its own words, without `state.v2`."""
+    async with asked() as (_, client):
+        for release, value in (("3.4", '{"state":"PAUSED"}'), ("3.9", '"state.v2":"PAUSED"')):
+            plan = await client.put(f"/compat/{release}/connectors/orders/pause?dry_run=true")
+            (step,) = plan.json()["steps"]
+            assert value in step["records"][0]["value"]
+
+
+async def test_unknown_releases_are_told() -> None:
+    """Nonsense is the asker's fault; what is too new to be known is answered with a notice."""
+    async with asked() as (_, client):
+        nonsense = await client.get("/compat/9x/connectors")
+        assert (nonsense.status_code, nonsense.json()["error_code"]) == (400, 400)
+        assert "unknown release '9x'" in nonsense.json()["message"]
+        newer = await client.get("/compat/9.0/connectors")
+        assert "release 9.0 is not known" in newer.headers["x-controlplane-notice"]
+
+
+async def test_a_dry_run_writes_nothing() -> None:
+    """It answers records in order, or the refusal that would be answered."""
+    async with asked() as (plane, client):
+        before = plane.state
+        plan = await client.put("/connectors/orders/stop?dry_run=true")
+        assert plan.status_code == 200
+        keys = [one["key"] for step in plan.json()["steps"] for one in step["records"]]
+        assert keys == ["commit-orders", "target-state-orders"]
+        assert plan.json()["commit_point"] == "state"
+        refused = await client.delete("/connectors/nix?dry_run=true")
+        assert (refused.status_code, refused.json()["message"]) == (404, "Connector nix not found")
+        assert plane.state is before
+
+
+async def test_an_idempotency_key_is_worth_one_command() -> None:
+    """The same key again gets the same answer, another command with it a conflict."""
+    async with asked() as (plane, client):
+        key = {"idempotency-key": "deploy-7"}
+        first = await client.post("/connectors", json=NEW, headers=key)
+        second = await client.post("/connectors", json=NEW, headers=key)
+        assert (first.status_code, first.json()) == (second.status_code, second.json())
+        other = await client.put("/connectors/new/pause", headers=key)
+        assert other.status_code == 409
+        assert "deploy-7" in other.json()["message"]
+        await client.delete("/connectors/new")
+        third = await client.post("/connectors", json=NEW, headers=key)
+        assert third.status_code == first.status_code
+        assert third.json()["config"].items() <= first.json()["config"].items()
+        assert "new" not in views.connectors(plane.state)
+
+
+async def test_the_past_is_not_changed() -> None:
+    """as_of= is a question; a command with it is a mistake."""
+    async with asked() as (_, client):
+        answer = await client.put("/connectors/orders/pause?as_of=config@0")
+        assert answer.status_code == 400
+        assert "as_of=" in answer.json()["message"]
+
+
+async def test_who_asks_is_written_down() -> None:
+    """Nobody has made sure of anybody here: anonymous."""
+    async with asked() as (plane, client):
+        await client.put("/connectors/orders/pause")
+        (*_, trace) = plane.state.commands.values()
+        assert trace.accepted is not None
+        assert trace.accepted.principal == "anonymous"
+
+
+async def test_mounted_in_another_program() -> None:
+    """Beneath any path; links tell it."""
+    async with asked() as (plane, _):
+        outer = Starlette(routes=[Mount("/connect", plane.app)])
+        transport = httpx.ASGITransport(outer)
+        async with httpx.AsyncClient(transport=transport, base_url="http://outer") as client:
+            created = await client.post("/connect/connectors", json=NEW)
+            assert created.headers["location"] == "http://outer/connect/connectors/new"
+            names = (await client.get("/connect/compat/3.9/connectors")).json()
+            assert sorted(names) == ["new", "orders"]
+            assert (await client.put("/connect/connectors/new/pause")).status_code == 202
+        assert plane.state.config.targets["new"] is Target.PAUSED
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/connectors", "HEAD,GET,POST,OPTIONS"),
+        ("/connectors/orders/pause", "PUT,OPTIONS"),
+        ("/connectors/orders/offsets", "HEAD,GET,PATCH,DELETE,OPTIONS"),
+    ],
+)
+async def test_methods_are_told(path: str, methods: str) -> None:
+    """What can only be done is there as well, and so is what can be asked by several methods."""
+    async with asked() as (_, client):
+        answer = await client.request("OPTIONS", path)
+        assert sorted(answer.headers["allow"].split(",")) == sorted(methods.split(","))
+
+
+async def test_a_body_needs_a_type() -> None:
+    """By then a method has matched, so this error bears a type itself."""
+    async with asked() as (_, client):
+        answer = await client.post("/connectors", content=b"{}")
+        assert (answer.status_code, answer.headers["content-type"]) == (415, "application/json")
+        ignored = await client.put("/connectors/orders/pause", content=b"{")
+        assert ignored.status_code == 202
+
+
+async def test_another_writer_takes_over() -> None:
+    """Connect's words for a leader that was fenced; nothing was written by it."""
+    async with asked() as (plane, client):
+        await plane.log.claim()
+        answer = await client.put("/connectors/orders/stop")
+        assert answer.status_code == 500
+        assert "can be safely retried" in answer.json()["message"]
+        assert (await plane.plan(StopConnector("orders"))) is not None
