@@ -1,6 +1,6 @@
 """Outcomes → answers: what a release tells somebody whose command has been done."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -68,7 +68,11 @@ def config_written(done: Done) -> Answer:
 
 def _as_asked(done: Done) -> Answer:
     """What a creation or an update answered when it was done, as far as it says so itself."""
-    told = {"name": done.connector, "config": getattr(done.command, "config", {}), "tasks": []}
+    told: dict[str, Any] = {
+        "name": done.connector,
+        "config": getattr(done.command, "config", {}),
+        "tasks": [],
+    }
     return Answer(CREATED if done.outcome.created else OK, told)
 
 
