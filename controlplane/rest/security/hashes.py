@@ -40,15 +40,21 @@ class Scrypt(NamedTuple):
     @classmethod
     def of(cls, password: str) -> "Scrypt":
         """A new hash of a password, with a salt of its own."""
-        salt = secrets.token_bytes(SALT_BYTES)
-        made = cls(COST_LOG2, BLOCK, LANES, salt, bytes(DIGEST_BYTES))
-        return made._replace(digest=made._digest_of(password))
+        made = cls.of_nobody()
+        return made._replace(digest=made.digest_of(password))
+
+    @classmethod
+    def of_nobody(cls) -> "Scrypt":
+        """A hash that no password is known to fit, and that costs as much to try as another."""
+        salt, digest = secrets.token_bytes(SALT_BYTES), secrets.token_bytes(DIGEST_BYTES)
+        return cls(COST_LOG2, BLOCK, LANES, salt, digest)
 
     def fits(self, password: str) -> bool:
         """Whether it is this password's. How long that takes says nothing of the password."""
-        return hmac.compare_digest(self._digest_of(password), self.digest)
+        return hmac.compare_digest(self.digest_of(password), self.digest)
 
-    def _digest_of(self, password: str) -> bytes:
+    def digest_of(self, password: str) -> bytes:
+        """The digest of a password, made as this one was."""
         cost = 1 << self.cost_log2
         return hashlib.scrypt(
             password.encode("utf-8", "surrogatepass"),

@@ -70,7 +70,7 @@ class Identities:
         self._verifying = asyncio.Semaphore(verifications_max)
         self._proved: Recent[bytes, bool] = Recent(PROVED_KEPT)
         self._own_key = secrets.token_bytes()
-        self._nobodys = Scrypt.of(secrets.token_hex())
+        self._nobodys = Scrypt.of_nobody()
 
     async def of(self, asker: Asker) -> Principal | None:
         """Who asks; None: he does not say.

@@ -40,7 +40,6 @@ NEEDS: tuple[Need, ...] = (
     Need("POST", "connectors/{}/restart", Role.OPERATE),
     Need("POST", "connectors/{}/tasks/{}/restart", Role.OPERATE),
     Need("PUT", "connector-plugins/{}/config/validate", Role.VIEW),
-    Need("GET", "connectors/{}/export", Role.ADMINISTER),
 )
 """What does not follow from the method alone. A dry run needs what the real thing needs: it shows
 what would be written, and it may ask a connector's hook."""

@@ -1,0 +1,58 @@
+"""An application behind a gate: who there is, and clients that say who they are."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from controlplane.core.profiles import Profile
+from controlplane.plane import ControlPlane
+from controlplane.rest.security.hashes import Hash, Kept, Scrypt, TokenHash
+from controlplane.rest.security.protecting import Protection, protected
+from controlplane.rest.security.roles import Role
+from controlplane.rest.security.settings import AuthSettings
+
+NAMES = {"vera": Role.VIEW, "otto": Role.OPERATE, "ada": Role.ADMINISTER}
+"""Who there is; each has his name as password, and `token-of-NAME` as token."""
+
+TOKENS = {name: f"token-of-{name}" for name in NAMES}
+
+_CHEAP = Scrypt(1, 1, 1, b"salt", bytes(32))
+"""scrypt as cheap as it can be: these are no passwords."""
+
+
+def cheap(password: str) -> Scrypt:
+    """A hash that takes no time."""
+    return _CHEAP._replace(digest=_CHEAP.digest_of(password))
+
+
+def written(path: Path, hashes: dict[str, Hash], roles: dict[str, Role] = NAMES) -> str:
+    """A file of these credentials; its path."""
+    lines = [str(Kept(name, roles[name], hashes[name])) for name in hashes]
+    path.write_text("# who may come in\n\n" + "\n".join(lines) + "\n", "utf-8")
+    return str(path)
+
+
+def known(directory: Path, **settings: Any) -> AuthSettings:
+    """Settings with files of all who there are."""
+    return AuthSettings(
+        password_file=written(directory / "passwords", {name: cheap(name) for name in NAMES}),
+        token_file=written(
+            directory / "tokens", {name: TokenHash.of(TOKENS[name]) for name in NAMES}
+        ),
+        **settings,
+    )
+
+
+@asynccontextmanager
+async def guarded(
+    protection: Protection, *, peer: str = "192.0.2.1"
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client, at this address, of an empty control plane that is protected."""
+    async with ControlPlane.open("memory:") as plane:
+        app = protected(plane.app, protection, dialect=Profile.of("kip"))
+        transport = httpx.ASGITransport(app, client=(peer, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
+            yield client

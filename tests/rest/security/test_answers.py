@@ -1,0 +1,195 @@
+"""What browsers are told (CORS), and headers that every answer is to have."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+
+from controlplane.properties import SettingsError
+from controlplane.rest.security.headers import Extra, extra_headers
+from controlplane.rest.security.protecting import Protection
+from controlplane.settings.listening import AnswerSettings
+from tests.rest.security.guarded import guarded, known
+
+PROTECTION = Protection(
+    answers=AnswerSettings(
+        access_control_allow_origin="http://elsewhere, https://*.example.org",
+        access_control_allow_methods="GET,POST",
+        response_http_headers_config="set X-Frame-Options: DENY, add Cache-Control: no-store",
+    )
+)
+HERE, ELSEWHERE = "http://elsewhere", "http://other"
+PREFLIGHT = {"origin": HERE, "access-control-request-method": "POST"}
+
+FILTER = {"access-control-allow-origin": HERE, "vary": "Origin"}
+FILTER |= {"access-control-allow-credentials": "true"}
+FILTER_ASKED = FILTER | {
+    "access-control-max-age": "1800",
+    "access-control-allow-methods": "GET,POST",
+    "access-control-allow-headers": "X-Requested-With,Content-Type,Accept,Origin",
+}
+HANDLER = {"access-control-allow-origin": HERE, "vary": "Origin"}
+HANDLER_ASKED = HANDLER | {
+    "access-control-max-age": "60",
+    "access-control-allow-methods": "GET,POST",
+    "access-control-allow-headers": "Content-Type",
+}
+VARIES = {"vary": "Origin"}
+
+
+class Case(NamedTuple):
+    """A request as a browser sends it, and what a worker of a release answered."""
+
+    release: str
+    method: str
+    path: str
+    headers: dict[str, str]
+    status: int
+    told: dict[str, str]
+
+
+CASES = [
+    Case("3.9.1", "GET", "/connectors", {"origin": HERE}, 200, FILTER),
+    Case("3.9.1", "GET", "/nowhere", {"origin": HERE}, 404, FILTER),
+    Case("3.9.1", "OPTIONS", "/connectors", {"origin": HERE}, 200, FILTER),
+    Case("3.9.1", "OPTIONS", "/connectors", PREFLIGHT, 200, FILTER_ASKED),
+    Case(
+        "3.9.1",
+        "OPTIONS",
+        "/connectors/x",
+        PREFLIGHT | {"access-control-request-method": "DELETE"},
+        200,
+        {},
+    ),
+    Case(
+        "3.9.1",
+        "OPTIONS",
+        "/connectors",
+        PREFLIGHT | {"access-control-request-headers": "content-type, x-mine"},
+        200,
+        {},
+    ),
+    Case("3.9.1", "GET", "/connectors", {"origin": ELSEWHERE}, 200, {}),
+    Case("3.9.1", "GET", "/connectors", {}, 200, {}),
+    Case("4.3.0", "GET", "/connectors", {"origin": HERE}, 200, HANDLER),
+    Case("4.3.0", "OPTIONS", "/connectors", PREFLIGHT, 200, HANDLER_ASKED),
+    Case("4.3.0", "GET", "/connectors", {"origin": ELSEWHERE}, 200, VARIES),
+    Case("4.3.0", "GET", "/connectors", {}, 200, VARIES),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_as_each_release(case: Case) -> None:
+    """As its workers answered (3.9.1: rows 1867 to 1878 of the probe); the extra headers, too."""
+    async with guarded(PROTECTION) as client:
+        path = f"/compat/{case.release}{case.path}"
+        answer = await client.request(case.method, path, headers=case.headers)
+    assert answer.status_code == case.status
+    assert _cross_origin(answer.headers) == case.told
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def _cross_origin(headers: httpx.Headers) -> dict[str, str]:
+    named = ("access-control-", "vary")
+    return {name: value for name, value in headers.items() if name.startswith(named)}
+
+
+async def test_at_the_root_a_browser_may_ask_before_it_says_who_it_is(tmp_path: Path) -> None:
+    """Nothing is told by that but what the settings say; the request itself needs a name."""
+    protection = PROTECTION._replace(auth=known(tmp_path))
+    async with guarded(protection) as client:
+        wanted = {"access-control-request-headers": "authorization"}
+        asked = await client.options("/connectors/x/config", headers=PREFLIGHT | wanted)
+        assert (asked.status_code, asked.content) == (204, b"")
+        assert "Authorization" in asked.headers["access-control-allow-headers"]
+        refused = await client.get("/connectors", headers={"origin": HERE})
+        assert refused.status_code == 401
+        assert refused.headers["access-control-allow-origin"] == HERE
+        assert "access-control-allow-credentials" not in refused.headers
+        of_connect = await client.options("/compat/3.9.1/connectors", headers=PREFLIGHT)
+        assert of_connect.status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("origin", "may"),
+    [
+        ("https://a.example.org", True),
+        ("https://a.example.org.evil", False),
+        ("https://xexample.org", False),
+        ("http://elsewhere.", False),
+        ("null", False),
+    ],
+)
+async def test_patterns(origin: str, may: bool) -> None:
+    """Only the star stands for anything."""
+    async with guarded(PROTECTION) as client:
+        answer = await client.get("/connectors", headers={"origin": origin})
+        assert ("access-control-allow-origin" in answer.headers) is may
+
+
+async def test_every_origin() -> None:
+    """`*` alone: the page that asks is told its own name."""
+    protection = Protection(answers=AnswerSettings(access_control_allow_origin="*"))
+    async with guarded(protection) as client:
+        answer = await client.get("/compat/3.9.1/", headers={"origin": "http://any"})
+        assert answer.headers["access-control-allow-origin"] == "http://any"
+        assert "vary" not in answer.headers
+
+
+async def test_without_settings_nothing_is_told() -> None:
+    """No page of anybody else may read an answer."""
+    async with guarded(Protection()) as client:
+        answer = await client.get("/connectors", headers={"origin": HERE})
+        assert _cross_origin(answer.headers) == {}
+
+
+async def test_pages_of_the_server_have_no_extra_headers() -> None:
+    """No resource has made them (probe, row 1886)."""
+    async with guarded(PROTECTION) as client:
+        answer = await client.get("/compat/4.3.0/connectors/a%2Fb")
+        assert answer.status_code == 400
+        assert "x-frame-options" not in answer.headers
+
+
+TOLD = {
+    "": [],
+    "set X-A: b": [Extra("x-a", "b", adds=False)],
+    "set X-A: b ,": [Extra("x-a", "b", adds=False)],
+    "add X-A:b ,  set X-C: d: e": [Extra("x-a", "b", adds=True), Extra("x-c", "d: e", adds=False)],
+    '"add Cache-Control: no-cache, no-store", set X-A: b': [
+        Extra("cache-control", "no-cache, no-store", adds=True),
+        Extra("x-a", "b", adds=False),
+    ],
+    "setDate Expires: 0": [Extra("expires", "Thu, 01 Jan 1970 00:00:00 GMT", adds=False)],
+    "addDate Expires: 1000": [Extra("expires", "Thu, 01 Jan 1970 00:00:01 GMT", adds=True)],
+}
+
+
+@pytest.mark.parametrize("told", TOLD)
+def test_extra_headers(told: str) -> None:
+    """As KIP-577 writes them."""
+    assert extra_headers(told) == TOLD[told]
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ("X-A: b", "has 'X-A: b': use `set NAME: VALUE`"),
+        ("put X-A: b", "use `set NAME: VALUE`"),
+        ("set X A: b", "use `set NAME: VALUE`"),
+        ("set X-A", "use `set NAME: VALUE`"),
+        ("set X-A: b,, set X-B: c", "has ''"),
+        ("set X-A: b\r\nX-B: c", "use `set NAME: VALUE`"),
+        ("set X-A: \u20ac", "Latin-1"),
+        ('"set X-A: b', "quotation marks"),
+        ("setDate Expires: soon", "the date 'soon'"),
+        ("setDate Expires: 99999999999999999999", "the date"),
+    ],
+)
+def test_headers_that_are_none(told: str, reason: str) -> None:
+    """A sentence says what is wrong; nothing breaks a line of an answer."""
+    with pytest.raises(SettingsError, match=re.escape(reason)):
+        extra_headers(told)

@@ -1,0 +1,50 @@
+"""Which role each endpoint takes: every row of the table of endpoints is in this one, too."""
+
+import pytest
+
+from controlplane.rest import routes
+from controlplane.rest.security.roles import NEEDS, Role, needed
+
+CHANGES = {
+    "PUT connectors/{}/pause": Role.OPERATE,
+    "PUT connectors/{}/resume": Role.OPERATE,
+    "PUT connectors/{}/stop": Role.OPERATE,
+    "POST connectors/{}/restart": Role.OPERATE,
+    "POST connectors/{}/tasks/{}/restart": Role.OPERATE,
+    "PUT connector-plugins/{}/config/validate": Role.VIEW,
+}
+"""What takes less than to administer, though its method may change something."""
+
+ENDPOINTS = sorted({f"{row.method} {'/'.join(row.template)}" for row in routes.ROUTES})
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_every_endpoint(endpoint: str) -> None:
+    """Who reads needs to view, who starts and stops to operate, all else to administer."""
+    method, _, template = endpoint.partition(" ")
+    path = tuple(template.replace("{}", "x").split("/")) if template else ()
+    usual = Role.VIEW if method == "GET" else Role.ADMINISTER
+    assert needed(method, path) is CHANGES.get(endpoint, usual)
+
+
+def test_no_need_is_of_nothing() -> None:
+    """Each row of the table is about an endpoint that there is."""
+    assert {f"{need.method} {need.path}" for need in NEEDS} <= {*ENDPOINTS}
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "PATCH", "DELETE", "BREW", "get", ""])
+def test_what_nobody_knows_takes_the_most(method: str) -> None:
+    """A path that is not there, a name with a slash that looks like another path."""
+    for path in ((), ("",), ("nix",), ("connectors", "a/pause"), ("connectors", "a", "pause", "")):
+        assert needed(method, path) is Role.ADMINISTER
+
+
+def test_head_takes_what_get_takes() -> None:
+    """It tells as much, by its length."""
+    assert needed("HEAD", ("connectors",)) is needed("OPTIONS", ("connectors",)) is Role.VIEW
+
+
+def test_roles_build_on_each_other() -> None:
+    """Names are read in any case; each may what those before it may."""
+    assert [Role.of(name) for name in ("View", "OPERATE", "administer")] == sorted(Role)
+    assert str(Role.OPERATE) == "operate"

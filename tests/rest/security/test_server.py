@@ -1,0 +1,234 @@
+"""What the server itself bounds and encrypts, on a real socket."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from controlplane.properties import SettingsError
+from controlplane.rest.security.protecting import Protection
+from controlplane.rest.security.settings import HttpLimits
+from controlplane.rest.server import listen, serving, url_of
+from controlplane.settings import Configuration, Source, Told
+from tests.rest.security.certificate import Made
+
+Address = tuple[str, int]
+SECRET = "store-secret"
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def hello(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that tells who asks."""
+    await Response(scope["client"][0].encode())(scope, receive, send)
+
+
+@asynccontextmanager
+async def served(
+    limits: HttpLimits | None = None, tls: ssl.SSLContext | None = None, app: ASGIApp = hello
+) -> AsyncIterator[Address]:
+    """Where it is served; whoever waits there for longer than a minute waits in vain."""
+    listening = listen("127.0.0.1", 0)
+    address = listening.getsockname()
+    async with asyncio.timeout(60), serving(app, listening, limits, tls):
+        yield address
+
+
+async def ask(address: Address, sent: bytes, tls: ssl.SSLContext | None = None) -> bytes:
+    """Send bytes on a connection of their own, and read the status line."""
+    reader, writer = await asyncio.open_connection(*address, ssl=tls)
+    writer.write(sent)
+    line = await reader.readline()
+    writer.close()
+    return line
+
+
+# --- clients that keep us waiting ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n"])
+async def test_a_head_that_does_not_come(sent: bytes) -> None:
+    """Who sends nothing, or half of a request, is cut off."""
+    async with served(HttpLimits(head_patience_ms=50)) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(sent)
+        assert await until_the_end(reader) == b""
+        writer.close()
+
+
+async def test_the_second_head_is_waited_for_as_the_first() -> None:
+    """On a connection that has been used; a whole request in time is answered."""
+    async with served(HttpLimits(head_patience_ms=300)) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        for _ in range(2):
+            writer.write(GET)
+            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+            await reader.readuntil(b"127.0.0.1")
+        writer.write(b"GET / HT")
+        assert await until_the_end(reader) == b""
+        writer.close()
+
+
+async def test_an_answer_that_nobody_takes() -> None:
+    """Its connection is cut off, so that the application need not wait for ever."""
+    cut_off = asyncio.Event()
+
+    async def much(_: Scope, receive: Receive, send: Send) -> None:
+        await receive()  # the request itself
+        gone = asyncio.ensure_future(receive())
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while not gone.done():
+            await send({"type": "http.response.body", "body": b"x" * 65_536, "more_body": True})
+        cut_off.set()
+
+    async with served(HttpLimits(answer_patience_ms=50), app=much) as address:
+        _reader, writer = await asyncio.open_connection(*address, limit=1_024)
+        writer.write(GET)
+        await cut_off.wait()
+        writer.close()
+
+
+async def until_the_end(reader: asyncio.StreamReader) -> bytes:
+    """All that comes until the connection ends; one that is cut off may end with a reset."""
+    parts = []
+    with suppress(ConnectionResetError):
+        while part := await reader.read(1_024):
+            parts.append(part)
+    return b"".join(parts)
+
+
+async def test_too_many_connections() -> None:
+    """Also those that rest count; one more is told so, and ended."""
+    async with served(HttpLimits(connections_max=3)) as address:
+        resting = [await asyncio.open_connection(*address) for _ in range(2)]
+        for reader, writer in resting:
+            writer.write(GET)
+            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        assert await ask(address, GET) == b"HTTP/1.1 503 Service Unavailable\r\n"
+        for _, writer in resting:
+            writer.close()
+            await writer.wait_closed()
+
+
+async def test_a_peer_is_who_connects() -> None:
+    """What a client writes about where it comes from changes nothing."""
+    async with served() as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(GET[:-2] + b"X-Forwarded-For: 10.0.0.7\r\nConnection: close\r\n\r\n")
+        assert (await reader.read()).endswith(b"\r\n\r\n127.0.0.1")
+        writer.close()
+
+
+async def test_a_head_without_end() -> None:
+    """It is read up to some times what is answered, and no further."""
+    async with served(HttpLimits(head_max_bytes=1_000)) as address:
+        endless = GET[:-2] + b"X-Long: " + b"y" * 100_000
+        assert await ask(address, endless) == b"HTTP/1.1 400 Bad Request\r\n"
+
+
+# --- TLS ----------------------------------------------------------------------------------------
+
+
+def trusting(made: Made) -> ssl.SSLContext:
+    """A client that trusts nobody else."""
+    return ssl.create_default_context(cadata=made.certificate_pem)
+
+
+def told(**settings: str) -> Configuration:
+    """Settings as flags tell them; `_` stands for a dot."""
+    flag = Source("flag", "--override")
+    keyed = {key.replace("_", "."): Told(text, flag) for key, text in settings.items()}
+    return Configuration({"listeners": Told("https://127.0.0.1:0", flag), **keyed})
+
+
+def pem(directory: Path, made: Made) -> dict[str, str]:
+    """A key store in PEM, with a password."""
+    path = directory / "mine.pem"
+    path.write_text(made.key_pem(SECRET) + made.certificate_pem, "ascii")
+    return {
+        "ssl_keystore_type": "PEM",
+        "ssl_keystore_location": str(path),
+        "ssl_key_password": SECRET,
+    }
+
+
+def inline(_: Path, made: Made) -> dict[str, str]:
+    """Key and certificate in the settings themselves."""
+    return {
+        "ssl_keystore_type": "PEM",
+        "ssl_keystore_key": made.key_pem(),
+        "ssl_keystore_certificate_chain": made.certificate_pem,
+    }
+
+
+def pkcs12(directory: Path, made: Made) -> dict[str, str]:
+    """A store of Java's."""
+    path = directory / "mine.jks"
+    path.write_bytes(made.pkcs12(SECRET))
+    return {"ssl_keystore_location": str(path), "ssl_keystore_password": SECRET}
+
+
+@pytest.mark.parametrize("store", [pem, inline, pkcs12])
+@pytest.mark.parametrize("prefix", ["", "listeners_https_"])
+async def test_tls(
+    tmp_path: Path, store: Callable[[Path, Made], dict[str, str]], prefix: str
+) -> None:
+    """By the settings of a worker, with the prefix of listeners or without; never in the clear."""
+    made = Made.of("mine")
+    settings = {prefix + key: text for key, text in store(tmp_path, made).items()}
+    tls = Protection.told(told(**settings)).tls
+    async with served(tls=tls) as address:
+        assert await ask(address, GET, trusting(made)) == b"HTTP/1.1 200 OK\r\n"
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await ask(address, GET, trusting(Made.of("another")))
+        assert await ask(address, GET) == b""
+
+
+async def test_clients_with_certificates(tmp_path: Path) -> None:
+    """`ssl.client.auth=required`: who shows none, or one that nobody vouches for, is not heard."""
+    made, friend, stranger = Made.of("mine"), Made.of("friend"), Made.of("stranger")
+    trust = {
+        "ssl_client_auth": "required",
+        "ssl_truststore_type": "PEM",
+        "ssl_truststore_certificates": friend.certificate_pem,
+    }
+    tls = Protection.told(told(**inline(tmp_path, made), **trust)).tls
+    async with served(tls=tls) as address:
+        assert await ask(address, GET, _showing(tmp_path, made, friend)) == b"HTTP/1.1 200 OK\r\n"
+        for client in (trusting(made), _showing(tmp_path, made, stranger)):
+            # With TLS 1.3 a client learns only when it reads that it was not let in.
+            with suppress(ssl.SSLError, ConnectionResetError):
+                assert await ask(address, GET, client) == b""
+
+
+def _showing(directory: Path, server: Made, shown: Made) -> ssl.SSLContext:
+    client = trusting(server)
+    path = directory / "shown.pem"
+    path.write_text(shown.key_pem() + shown.certificate_pem, "ascii")
+    client.load_cert_chain(path)
+    return client
+
+
+def test_all_of_the_prefix_or_none_of_it(tmp_path: Path) -> None:
+    """As in Kafka: one key of listeners, and the worker's own count no more."""
+    settings = pkcs12(tmp_path, Made.of("mine")) | {"listeners_https_ssl_client_auth": "none"}
+    with pytest.raises(SettingsError) as refused:
+        Protection.told(told(**settings))
+    assert str(refused.value).startswith(
+        "--override: listeners.https.ssl.keystore.location is not told"
+    )
+
+
+def test_without_https_there_is_no_tls() -> None:
+    """Whatever is told of keys."""
+    assert Protection.told(Configuration()).tls is None
+
+
+def test_url() -> None:
+    """The address that people are told says how it is spoken to."""
+    with listen("127.0.0.1", 0) as listening:
+        assert url_of(listening, encrypted=True).startswith("https://127.0.0.1:")
