@@ -1,7 +1,8 @@
 """Telling what happens: one line per event on standard error, as `key=value` pairs.
 
 The loggers are made here and handed on; nothing global is set, so that a program that embeds the
-control plane keeps its own logging.
+control plane keeps its own logging. What they tell follows the level of a logger of Python's, which
+may change while they are used (`/admin/loggers`).
 """
 
 import logging
@@ -52,22 +53,36 @@ _PROCESSORS: tuple[Processor, ...] = (
 )
 
 
-def logger(stream: TextIO | None = None, *, quiet: bool = False) -> Logger:
-    """A logger that writes to a stream (standard error); `quiet` keeps it to what went wrong."""
+def logger(stream: TextIO | None = None, level: logging.Logger | None = None) -> Logger:
+    """A logger that writes to a stream (standard error).
+
+    It tells what the one that gives the `level` would tell, by the level that it has just then.
+    """
     lines = structlog.WriteLogger(stream or sys.stderr)
-    level = "warning" if quiet else "info"
     made: Logger = structlog.wrap_logger(
         lines,
         processors=_PROCESSORS,
-        wrapper_class=structlog.make_filtering_bound_logger(level),
+        wrapper_class=structlog.make_filtering_bound_logger("notset"),
         cache_logger_on_first_use=True,
     )
-    return made
+    return made if level is None else _Heeding(made, level)
 
 
-def heeding(told: Logger, level: logging.Logger) -> Logger:
-    """A logger that tells what one of Python's would, by the level that it has just then."""
-    return _Heeding(told, level)
+class Passing(logging.Handler):
+    """Tells what libraries log, with the name of their logger."""
+
+    def __init__(self, told: Logger) -> None:
+        super().__init__()
+        self._told = told
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell one record. What cannot be told is left to `logging`, as it is for any handler."""
+        tell = self._told.info if record.levelno < logging.WARNING else self._told.warning
+        facts = {"exc_info": record.exc_info} if record.exc_info else {}
+        try:
+            tell(record.getMessage(), logger=record.name, **facts)
+        except Exception:  # noqa: BLE001 - a library's mistake in what it logs
+            self.handleError(record)
 
 
 def silent() -> Logger:

@@ -8,6 +8,7 @@ own.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
@@ -33,9 +34,10 @@ from controlplane.follower import Limits as FollowerLimits
 from controlplane.logs.log import Log, LogNotUsable
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import is_cluster, path_of
+from controlplane.observe import Logger, logger
 from controlplane.rest.app import App
 from controlplane.rest.calls import Service
-from controlplane.rest.loggers import Loggers
+from controlplane.rest.loggers import LOGGER, Loggers
 from controlplane.upkeep import UpkeepSettings, keep_looking_after
 from controlplane.watching import Watching
 
@@ -93,6 +95,7 @@ class _Known(NamedTuple):
 
     around: Surroundings
     context: Context
+    loggers: Loggers
 
 
 class ControlPlane:
@@ -104,9 +107,8 @@ class ControlPlane:
         self._log = log
         self._controller = controller
         self._follower = follower
-        self._around, self._context = known
+        self._around, self._context, self._loggers = known
         self._watching = Watching(follower, log, self._context.profile)
-        self._loggers = self._around.loggers or Loggers(self._around.now_ms)
 
     @classmethod
     @asynccontextmanager
@@ -129,7 +131,8 @@ class ControlPlane:
         """
         settings, around = settings or Settings(), around or Surroundings()
         check_topics(settings.topics)
-        notices = around.notices or _quiet()
+        loggers = around.loggers or Loggers(around.now_ms)
+        notices = around.notices or _telling(loggers)
         context = _context(settings, around, notices)
         async with AsyncExitStack() as stack:
             log = await _opened(where, stack)
@@ -144,7 +147,7 @@ class ControlPlane:
             await stack.enter_async_context(follower)
             world = World(around.now_ms, around.outside, notices, around.stepped)
             controller = await Controller.start(log, follower, context, world, settings.limits)
-            plane = cls(log, controller, follower, _Known(around, context))
+            plane = cls(log, controller, follower, _Known(around, context, loggers))
             stack.callback(plane._watching.end)
             stack.push_async_callback(controller.close)
             upkeep = keep_looking_after(
@@ -186,7 +189,7 @@ class ControlPlane:
         It answers for as long as the plane is open, and asks nobody who he is: see
         `controlplane.rest.security`.
         """
-        return App(self.service)
+        return App(self.service, None if self._around.notices else _telling(self._loggers))
 
     async def state_at(self, moment: str, profile: str | None = None) -> ClusterState:
         """What was known at a moment: `config@57`, a time, or a vector of end offsets.
@@ -287,11 +290,12 @@ class ControlPlane:
                 yield one.change
 
 
-def _quiet() -> Notices:
-    """Tells what went wrong, on standard error, as it is usual for a library."""
-    from controlplane.observe import logger  # noqa: PLC0415 - slow to import, seldom needed
-
-    return logger(quiet=True)
+def _telling(loggers: Loggers) -> Logger:
+    """Tells on standard error by the level of our logger: what went wrong, if nobody has set it."""
+    ours = loggers.named(LOGGER)
+    if ours.level == logging.NOTSET:
+        ours.setLevel(logging.WARNING)
+    return logger(level=ours)
 
 
 def _context(settings: Settings, around: Surroundings, notices: Notices) -> Context:

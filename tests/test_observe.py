@@ -1,8 +1,16 @@
 """Log lines: one per event, for people and machines, safe whatever strangers send."""
 
 import io
+import logging
 
-from controlplane.observe import logger, silent
+import pytest
+
+from controlplane.observe import Passing, logger, silent
+
+
+def hierarchy(level: int) -> logging.Manager:
+    """Loggers that nobody else uses."""
+    return logging.Manager(logging.RootLogger(level))
 
 
 def test_one_line_of_pairs() -> None:
@@ -24,14 +32,45 @@ def test_strangers_cannot_write_lines_of_their_own() -> None:
     assert r"\r\n\x1b[2J\u202e\ud800" in stream.getvalue()
 
 
-def test_quiet_tells_only_what_went_wrong() -> None:
-    """Information is left out, warnings and defects are not."""
+def test_what_is_told_follows_a_level() -> None:
+    """That of a logger of Python's, which may change meanwhile."""
     stream = io.StringIO()
-    quiet = logger(stream, quiet=True)
-    quiet.info("request")
+    level = hierarchy(logging.WARNING).getLogger("any")
+    quiet = logger(stream, level)
+    quiet.info("first")
     quiet.warning("log_not_followed", reason="gone")
     assert " level=warning event=log_not_followed reason=gone\n" in stream.getvalue()
-    assert "request" not in stream.getvalue()
+    level.setLevel(logging.INFO)
+    quiet.info("second")
+    level.setLevel(logging.CRITICAL)
+    quiet.warning("third")
+    quiet.exception("fourth")
+    told = [line.partition("event=")[2].split()[0] for line in stream.getvalue().splitlines()]
+    assert told == ["log_not_followed", "second"]
+
+
+def test_what_libraries_log_is_told() -> None:
+    """With the name of their logger, and with the traceback where there is one."""
+    stream = io.StringIO()
+    library = hierarchy(logging.INFO).getLogger("some.library")
+    library.addHandler(Passing(logger(stream)))
+    library.info("%d things", 3)
+    try:
+        int("oops")
+    except ValueError:
+        library.exception("failed")
+    first, second = stream.getvalue().splitlines()
+    assert first.endswith('level=info event="3 things" logger=some.library')
+    assert " level=warning event=failed logger=some.library " in second
+    assert "ValueError: invalid literal" in second
+
+
+def test_what_a_library_logs_wrongly_stops_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    """Python says what is wrong, and the program goes on."""
+    library = hierarchy(logging.INFO).getLogger("some.library")
+    library.addHandler(Passing(logger(io.StringIO())))
+    library.info("%d things", "three")
+    assert "%d format" in capsys.readouterr().err
 
 
 def test_a_defect_is_one_line_too() -> None:

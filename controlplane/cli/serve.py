@@ -1,6 +1,7 @@
 """`controlplane serve`: Connect's REST API over a log, until Ctrl-C."""
 
 import asyncio
+import logging
 import signal
 import socket
 import sys
@@ -34,11 +35,11 @@ from controlplane.logs.missing import split_config
 from controlplane.logs.names import is_cluster, is_embedded, path_of
 from controlplane.logs.opening import open_log
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
-from controlplane.observe import Logger, logger
+from controlplane.observe import Logger, Passing, logger
 from controlplane.plane import ControlPlane, Surroundings
 from controlplane.rest import calls as rest
 from controlplane.rest.app import App
-from controlplane.rest.loggers import Loggers
+from controlplane.rest.loggers import LOGGER, Loggers
 from controlplane.rest.server import PortTaken, listen, serving, url_of
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.listening import Address, listening
@@ -143,12 +144,31 @@ def _address(log: str, told: Configuration, host: str | None, port: int | None) 
 async def _serve(service: Service, bound: socket.socket) -> None:
     """Serve until a signal cancels this."""
     _end_on_signals()
-    tell = logger(quiet=service.quiet)
+    loggers = _of_this_process(quiet=service.quiet)
+    tell = logger(level=loggers.named(LOGGER))
     opened = _commanding if service.commands else _following
-    async with opened(service, tell) as (known, log), serving(App(known, tell), bound) as server:
+    async with (
+        opened(service, tell, loggers) as (known, log),
+        serving(App(known, tell), bound) as server,
+    ):
         await _announce(service, log, known.follower, url_of(bound))
         settle()
         await server
+
+
+QUIET_LIBRARIES = ("aiokafka", "uvicorn")
+"""Libraries that say more than anybody wants to know, unless he asks for it."""
+
+
+def _of_this_process(*, quiet: bool) -> Loggers:
+    """Python's own loggers: what they are told is told as all is here, at the usual levels."""
+    logging.root.addHandler(Passing(logger()))
+    loggers = Loggers(_now_ms, logging.root.manager)
+    logging.root.setLevel(logging.INFO)
+    for name in QUIET_LIBRARIES:
+        loggers.named(name).setLevel(logging.WARNING)
+    loggers.named(LOGGER).setLevel(logging.WARNING if quiet else logging.INFO)
+    return loggers
 
 
 def _end_on_signals() -> None:
@@ -161,13 +181,13 @@ def _end_on_signals() -> None:
 
 @asynccontextmanager
 async def _commanding(
-    service: Service, tell: Logger
+    service: Service, tell: Logger, loggers: Loggers
 ) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
     """Be the control plane of an embedded log."""
     settings = plane_settings(service.reading.configuration, profile=service.dialect.release)
     if service.exactly_once:
         settings = msgspec.structs.replace(settings, exactly_once=True)
-    around = Surroundings(plugins=service.plugins, notices=tell)
+    around = Surroundings(plugins=service.plugins, notices=tell, loggers=loggers)
     limits = service.reading.configuration.settings(SqliteSettings, SQLITE)
     log = await SqliteLog.open(path_of(service.where), settings=limits)
     try:
@@ -180,7 +200,7 @@ async def _commanding(
 
 @asynccontextmanager
 async def _following(
-    service: Service, tell: Logger
+    service: Service, tell: Logger, loggers: Loggers
 ) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
     """Read a log that others write."""
     reading, exactly_once = service.reading, service.exactly_once
@@ -204,7 +224,7 @@ async def _following(
                 worker=reading.configuration.make(WorkerSettings, deciding),
                 log=found.log,
                 watching=Watching(follower, found.log, service.dialect),
-                loggers=Loggers(_now_ms),
+                loggers=loggers,
             )
             yield known, found.log
     finally:

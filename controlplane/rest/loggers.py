@@ -21,6 +21,9 @@ from controlplane.rest.errors import OK, Answer, NotFound, refused
 
 ROOT = "root"
 
+LOGGER = "controlplane"
+"""The logger that tells what a control plane does."""
+
 LEVELS = {
     "ALL": 1,  # 0 would be none of its own
     "TRACE": 5,

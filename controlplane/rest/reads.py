@@ -89,7 +89,7 @@ def paths(state: ClusterState) -> Iterator[str]:
 
 
 def _root(reading: Reading) -> Any:
-    shown: dict[str, Any] = {"version": reading.state.profile.release, "commit": "unknown"}
+    shown: dict[str, Any] = {"version": reading.state.profile.kafka_release, "commit": "unknown"}
     if reading.state.profile.rest_cluster_id:
         shown["kafka_cluster_id"] = reading.cluster_id
     return shown

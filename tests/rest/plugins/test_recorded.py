@@ -12,6 +12,7 @@ import pytest
 
 from controlplane import ControlPlane
 from controlplane.core.plugins import Plugins
+from controlplane.observe import silent
 from controlplane.plane import Settings, Surroundings
 from controlplane.plugins import catalogued
 from controlplane.rest.loggers import Loggers, apart
@@ -55,7 +56,9 @@ async def ours(release: str) -> list[Said]:
     """What we say to each case, in their order."""
     # Log4j 2 has another level than Log4j 1 where nobody has configured it.
     level = logging.ERROR if release.startswith("4") else logging.DEBUG
-    around = Surroundings(plugins(release), loggers=Loggers(lambda: 0, apart(level)))
+    around = Surroundings(
+        plugins(release), notices=silent(), loggers=Loggers(lambda: 0, apart(level))
+    )
     settings = Settings(profile=release, worker=WORKER)
     opened = ControlPlane.open("memory:", settings, around)
     async with opened as plane, client_of(plane.app) as client:
