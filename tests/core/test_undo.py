@@ -109,6 +109,14 @@ def test_nothing_has_changed() -> None:
     assert undone([], []) == {}
 
 
+def test_a_name_is_no_change() -> None:
+    """Foreign hands leave it out of a config: that config is back already, with and without it."""
+    nameless: Pair = ("connector-a", json.dumps({"properties": {**PROPERTIES, "file": "old"}}))
+    for now in (nameless, OLD):
+        assert undone(life(now, "STOPPED"), life(nameless, "STOPPED"), "kip") == {}
+    assert [*undone(life(NEW, "STARTED"), life(nameless, "STARTED"))] == ["put-config"]
+
+
 def test_a_config_comes_back() -> None:
     """And nothing else, if nothing else differs."""
     assert undone(life(NEW, "STARTED"), life(OLD, "STARTED")) == {"put-config": [RECORD["old"]]}

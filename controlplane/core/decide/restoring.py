@@ -161,7 +161,9 @@ def _config(state: ClusterState, undo: _Undo) -> ConnectorCommand | None:
     config = _named(name, undo.command.config)
     if present is None:
         return CreateConnector(name, config, _initial_state(undo))
-    return PutConfig(name, config) if dict(present) != config else None
+    # Foreign hands write configs without a name; adding it alone is no reason to write.
+    is_back = dict(present) in (dict(undo.command.config), config)
+    return None if is_back else PutConfig(name, config)
 
 
 def _initial_state(undo: _Undo) -> Target | None:
