@@ -37,8 +37,8 @@ class _Connection(H11Protocol):
         super().connection_made(transport)  # type: ignore[arg-type]  # a socket has one of these
         self._expect_head()
 
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+    def data_received(self, received: bytes) -> None:
+        super().data_received(received)
         if self.cycle is None or self.cycle.response_complete:
             self._expect_head()
         else:

@@ -14,6 +14,9 @@ SCENARIO_LINES = 120
 BANNED = {"manager", "helper", "helpers", "util", "utils", "handler", "processor", "data"}
 """Words that say nothing about what a thing is."""
 
+CALLED_BY_OTHERS = {"data_received", "timeout_keep_alive_handler"}
+"""Methods that asyncio and uvicorn call by these names."""
+
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
@@ -41,6 +44,8 @@ def names(source: Source) -> Iterator[Offence]:
     for line, name in _defined(source):
         if name == "data" and not source.in_package:
             continue  # so hypothesis calls what a test draws from
+        if name in CALLED_BY_OTHERS:
+            continue
         words = [word.lower() for word in WORD.findall(name)]
         if BANNED & set(words) or words[:1] == ["do"]:
             yield Offence(line, f"{name} says nothing")
