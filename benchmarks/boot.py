@@ -115,7 +115,7 @@ async def java(broker: Broker) -> Figure:
     began = time.perf_counter()
     worker.launch()
     try:
-        await _until(lambda: _printed(worker.log, READ), "the worker has read its topics")
+        await until(lambda: _printed(worker.log, READ), "the worker has read its topics")
         read = time.perf_counter() - began
         await _answered(worker.url)
         return Figure(read, time.perf_counter() - began)
@@ -141,10 +141,11 @@ async def _answered(url: str) -> None:
             except httpx.TransportError:
                 return False
 
-        await _until(good, f"{url}{ASKED} is answered")
+        await until(good, f"{url}{ASKED} is answered")
 
 
-async def _until(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
+async def until(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Ask again and again until it is so. Raises `NotReady`: not in time."""
     began = time.perf_counter()
     while not await is_so():
         if time.perf_counter() - began > PATIENCE_S:
