@@ -8,6 +8,7 @@ the full parser in `jackson`, and whatever it would read otherwise is caught on 
 import math
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from typing import Final
 
@@ -100,6 +101,11 @@ def _has_only_longs(decoded: object) -> bool:
 
 def encode(value: object) -> bytes:
     """The bytes that Jackson writes for a decoded value: no spaces, fields in dict order."""
+    if _is_simple(value):
+        with suppress(UnicodeEncodeError):  # half a surrogate pair
+            written = _SIMPLE.encode(value)
+            if b"\\" not in written and written.isascii():  # nothing that may be spelled otherwise
+                return written
     return _encode(value, iter)
 
 
@@ -110,6 +116,25 @@ def encode_hash_order(value: object) -> bytes:
     """
     return _encode(value, hash_map_order)
 
+
+_SIMPLE = msgspec.json.Encoder()
+_SMALL = range(-(2**31), 2**31)
+
+
+def _is_simple(value: object) -> bool:
+    """Whether it is a map of texts, flags and small numbers, or of such maps: most records are."""
+    if type(value) is not dict:
+        return False
+    for one in value.values():
+        for member in one.values() if type(one) is dict else (one,):
+            if type(member) not in _WRITTEN_ALIKE and not (
+                type(member) is int and member in _SMALL
+            ):
+                return False
+    return True
+
+
+_WRITTEN_ALIKE = frozenset({str, bool, type(None)})
 
 _ESCAPED: Final = re.compile('["\\\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
 _ESCAPES: Final = {"\b": r"\b", "\t": r"\t", "\n": r"\n", "\f": r"\f", "\r": r"\r"} | {

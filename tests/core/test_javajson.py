@@ -5,7 +5,7 @@ The answers in `javajson_cases` and in the tables here were given by Kafka's pub
 
 import json
 import math
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -198,3 +198,10 @@ def test_good_json_does_not_need_the_long_way(monkeypatch: pytest.MonkeyPatch) -
     for value in ({"properties": config}, {"pos": 5, "ratio": 1.5}, [1, -(2**63)], "text"):
         assert javajson.decode(msgspec.json.encode(value), NEWEST) == value
     assert not reached
+
+
+@given(st.dictionaries(st.text(), st.text() | st.none() | st.booleans() | st.integers()))
+def test_the_short_way_of_writing_is_the_long_one(value: dict[str, Any]) -> None:
+    """What a JSON library writes of plain maps is what Jackson writes, or it is not asked."""
+    for told in (value, {"properties": value}):
+        assert javajson.encode(told) == javajson._encode(told, iter)

@@ -6,7 +6,7 @@ Kafka: `ConfigDef.validateAll`, `ConfigDef.embed`.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from controlplane.core.configdef.definition import Definition
+from controlplane.core.configdef.definition import Definition, judged
 from controlplane.core.configdef.keys import ConfigKey
 from controlplane.core.configdef.values import FindClass, Value
 from controlplane.core.records import Properties
@@ -29,10 +29,12 @@ def check(definition: Definition, config: Properties, find: FindClass) -> dict[s
     for name in definition.missing:
         told = f"{name} is referred in the dependents, but not defined."
         checked[name] = Checked(name, errors=[told], visible=False)
-    for look in definition.looks:
-        found = checked[look.key.name]
-        found.value, errors = look.judged(config, find)
-        found.errors += errors
+    for name, key, absent in definition.looks:  # most keys are absent from most configs
+        known = absent if name not in config else None
+        found = checked[name]
+        found.value, errors = known or judged(key, config, find)
+        if errors:
+            found.errors += errors
     return checked
 
 

@@ -24,14 +24,9 @@ class Look(NamedTuple):
     None: that hangs on which classes there are.
     """
 
+    name: str
     key: ConfigKey
     absent: Judged | None
-
-    def judged(self, config: Properties, find: FindClass) -> Judged:
-        """What a config has under the key."""
-        if self.absent is not None and self.key.name not in config:
-            return self.absent
-        return judged(self.key, config, find)
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,7 @@ class Definition:
         keys = tuple(keys)
         defined = {key.name: key for key in keys}
         parents = Counter(name for key in defined.values() for name in key.dependents)
-        looks = tuple(Look(key, _absent(key)) for key in _in_turn(defined, parents))
+        looks = tuple(Look(key.name, key, _absent(key)) for key in _in_turn(defined, parents))
         return cls(keys, looks, tuple(name for name in parents if name not in defined))
 
 

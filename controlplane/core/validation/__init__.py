@@ -70,7 +70,8 @@ def validate(config: Properties, context: Context) -> Validation | Failure:
 class _Looked(NamedTuple):
     """What was found under every key, before it is told."""
 
-    name: str
+    subject: Subject
+    plugin: Plugin
     keys: tuple[ConfigKey, ...]
     own_keys: tuple[ConfigKey, ...]
     checked: Mapping[str, Checked]
@@ -86,11 +87,15 @@ class _Looked(NamedTuple):
         return any(one.errors for one in values) or any(one.error_count for one in self.parts)
 
     def told(self) -> Validation:
-        """The same as Connect answers it."""
+        """The same as Connect answers it, with what it recommends."""
+        recommend(self.subject, self.plugin, self.checked)
+        hide_unused(self.checked)
+        hide_unused(self.own)
         named = {key.name: key for key in (*self.keys, *self.own_keys)}
         in_groups = list(dict.fromkeys((*groups(self.keys), *groups(self.own_keys))))
         values = (*in_hash_order(self.checked), *in_hash_order(self.own))
-        return merged(generated(self.name, named, values, in_groups), *self.parts)
+        name = self.subject.config["connector.class"] or ""
+        return merged(generated(name, named, values, in_groups), *self.parts)
 
 
 def _look(config: Properties, context: Context) -> _Looked | Failure:
@@ -115,8 +120,6 @@ def _validated(subject: Subject, plugin: Plugin) -> _Looked:
         definition = Definition.of((*definition.keys, *more))
     keys = definition.keys
     checked = subject.check(definition)
-    recommend(subject, plugin, checked)
-    hide_unused(checked)
     check_aliased(subject, checked)
     if kind == "source":
         check_source(subject, plugin, checked)
@@ -128,9 +131,8 @@ def _validated(subject: Subject, plugin: Plugin) -> _Looked:
     own = _own(subject, plugin, defined)
     converters = list(check_converters(subject, checked))
     overrides = [] if kind == UNKNOWN_TYPE else list(check_overrides(subject, kind))
-    name = subject.config["connector.class"] or ""
     parts = (*overrides, *converters)
-    return _Looked(name, keys, defined.keys, checked, own, parts)
+    return _Looked(subject, plugin, keys, defined.keys, checked, own, parts)
 
 
 def _refuse_nulls(subject: Subject, checked: dict[str, Checked]) -> None:
@@ -142,7 +144,6 @@ def _refuse_nulls(subject: Subject, checked: dict[str, Checked]) -> None:
 def _own(subject: Subject, plugin: Plugin, definition: Definition) -> dict[str, Checked]:
     """What the connector itself finds."""
     checked = subject.check(definition)
-    hide_unused(checked)
     for name, error in errors_of(plugin.checks, subject.config):
         checked.setdefault(name, Checked(name)).errors.append(error)
     if subject.profile.refuses_nulls and not subject.profile.plugins_take_nulls:
