@@ -42,11 +42,8 @@ class Recorded(NamedTuple):
 
     @property
     def body(self) -> bytes | None:
-        """What was sent; text where JSON was expected was sent as it is."""
-        body = self.step.body
-        if body is None or isinstance(body, str):
-            return body.encode() if body else None
-        return msgspec.json.encode(body)
+        """What was sent."""
+        return body_of(self.step)
 
     def state(self, writer: Profile, *read: Entry) -> ClusterState:
         """What a writer knew when the request came, and after it had read further records."""
@@ -60,6 +57,13 @@ class Recorded(NamedTuple):
         return [entry for entry in until if entry.position not in known]
 
 
+def body_of(step: Step) -> bytes | None:
+    """What was sent; text where JSON was expected was sent as it is."""
+    if step.body is None or isinstance(step.body, str):
+        return step.body.encode() if step.body else None
+    return msgspec.json.encode(step.body)
+
+
 def recorded() -> Iterator[Recorded]:
     """Every request of every history, in order."""
     for path in sorted(HISTORIES.glob("*.story.jsonl")):
@@ -68,20 +72,21 @@ def recorded() -> Iterator[Recorded]:
 
 
 def _requests(history: str, steps: list[Step]) -> Iterator[Recorded]:
-    log = _entries(history)
-    entries = _entries(BEFORE_COMPACTION[history], history) if history in BEFORE_COMPACTION else log
+    entries = recorded_entries(history)
     releases = {step.worker: step.release for step in steps if step.release is not None}
     for step in steps:
         if step.kind == "compacted":
-            entries = log  # whoever starts now reads this
+            entries = recorded_entries(history, compacted=True)  # whoever starts now reads this
         elif step.kind == "request":
             leader = _leader(history, step) or step.worker
             asked, led = (Profile.of(releases[name]) for name in (step.worker, leader))
             yield Recorded(history, step, entries, asked, led)
 
 
-def _entries(*names: str) -> list[Entry]:
-    """The records of one log, or of two that are the same one at different times."""
+def recorded_entries(history: str, *, compacted: bool = False) -> list[Entry]:
+    """The records of a log, in order: all there ever were, or what compaction has left of them."""
+    earlier = BEFORE_COMPACTION.get(history)
+    names = [history] if compacted or earlier is None else [earlier, history]
     dumps = [read_dump(HISTORIES / f"{name}.log.jsonl") for name in names]
     united = {entry.position: entry for dump in dumps for entry in dump.entries}
     return in_order(sorted(united.values(), key=lambda one: one.offset))

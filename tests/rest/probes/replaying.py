@@ -22,7 +22,7 @@ from controlplane.rest.security.protecting import Protection, protected
 from controlplane.rest.server import listen, serving
 from controlplane.settings import Configuration, Source, Told
 from tests.recorded import installed
-from tests.rest.probes.broker import Broker
+from tests.rest.broker import Broker
 from tests.rest.probes.comparing import differences
 from tests.rest.probes.rows import RELEASE, Row, rows
 from tests.rest.probes.runtime import KEY, Recording, Runtime

@@ -32,7 +32,7 @@ from controlplane.core.state import ClusterState
 from controlplane.logs.log import Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane
-from tests.rest.probes.broker import Broker
+from tests.rest.broker import Broker
 from tests.rest.probes.rows import RELEASE, Row
 
 PROFILE = Profile.of(RELEASE)

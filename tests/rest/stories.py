@@ -1,0 +1,192 @@
+"""Histories lived once more, by a control plane of ours that is asked over HTTP.
+
+A log grows as the recorded one did. What a request writes, our control plane writes; whatever else
+the cluster wrote – statuses, task sets, offsets, what foreign hands put in – is taken from the
+recording, as records of somebody else. Whenever a worker of the history starts, so does a control
+plane: it finds what those before it have left.
+"""
+
+from contextlib import AsyncExitStack
+from typing import Any, NamedTuple, Self
+
+import httpx
+from msgspec.structs import replace
+
+from controlplane.core.entry import Entry, Position
+from controlplane.core.order import before, entries_of, in_order
+from controlplane.core.state import Topics
+from controlplane.logs.dumps import read_dump
+from controlplane.logs.log import Ends
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import ControlPlane, Settings, Surroundings
+from controlplane.scenario.story import Given, Step
+from tests.recorded import HISTORIES, body_of, plugins_of, recorded_entries
+from tests.rest.broker import Broker
+
+EXACTLY_ONCE = {("exactly-once-3.9", "w1"), ("exactly-once-3.9", "w2"), ("aborted-3.9", "w2")}
+"""Workers that ran with exactly-once support."""
+
+
+class Told(NamedTuple):
+    """A path that was asked, at a step of a history, and both answers."""
+
+    step: Step
+    path: str
+    recorded: Given
+    ours: Given
+
+
+class Life:
+    """A control plane and its log, as far as a history has come."""
+
+    def __init__(self, history: str) -> None:
+        self._history = history
+        self._releases: dict[str, str] = {}
+        self._planes = AsyncExitStack()
+        self._now_ms = 0
+        self._log = MemoryLog()
+        self._entries = recorded_entries(history)
+        self._there: set[Position] = set()
+        """Recorded entries that lie in our log, whoever wrote them."""
+        self._broker = Broker()
+        self._compacted = False
+        """Whether the log has been compacted since somebody read it."""
+
+    async def __aenter__(self) -> Self:
+        await self._make_topics()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._planes.aclose()
+
+    async def take(self, step: Step, *, sent: bool = True) -> list[Told]:
+        """Live through one step; a request that is not `sent` leaves its records all the same."""
+        self._now_ms = max(self._now_ms, step.at_ms)
+        told: list[Told] = []
+        if step.kind == "request" and sent:
+            await self._reach(step.before)
+            told.append(await self._request(step))
+        self._compacted |= step.kind == "compacted"
+        if step.kind == "start":
+            await self._start(step)
+        else:
+            await self._reach(step.positions)
+        if step.kind == "observe":
+            self._consume(step)
+            told += [await self._observed(step, path) for path in step.answers]
+        return told
+
+    # --- what happens to the cluster --------------------------------------------------------------
+
+    async def _start(self, step: Step) -> None:
+        """Begin anew, with the settings of a worker that starts."""
+        assert step.worker is not None
+        assert step.release is not None
+        await self._planes.aclose()
+        if self._compacted:
+            await self._compact()
+        await self._write_missing(step.positions)
+        self._releases[step.worker] = step.release
+        around = Surroundings(
+            plugins=plugins_of(self._history), outside=self._broker, now_ms=lambda: self._now_ms
+        )
+        settings = Settings(exactly_once=(self._history, step.worker) in EXACTLY_ONCE)
+        plane = ControlPlane.open(self._log, settings, around)
+        self._plane = await self._planes.enter_async_context(plane)
+        transport = httpx.ASGITransport(self._plane.app)
+        client = httpx.AsyncClient(transport=transport, base_url="http://connect")
+        self._client = await self._planes.enter_async_context(client)
+
+    async def _compact(self) -> None:
+        """Go on with what compaction has left of the log: whoever starts reads no more."""
+        self._compacted = False
+        self._entries = recorded_entries(self._history, compacted=True)
+        self._there, self._log = set(), MemoryLog()
+        await self._make_topics()
+
+    async def _make_topics(self) -> None:
+        dump = read_dump(HISTORIES / f"{self._history}.log.jsonl")
+        for topic, ends in dump.about["end"].items():
+            await self._log.create_topic(topic, len(ends))
+
+    async def _reach(self, positions: Ends) -> None:
+        """Let somebody else write what is missing up to there, and the control plane read it."""
+        await self._plane._follower.passed(await self._write_missing(positions))
+
+    async def _write_missing(self, positions: Ends) -> list[Position]:
+        """Take what is not there from the recording, in its order."""
+        until = before(self._entries, positions)
+        missing = [one for one in until if one.position not in self._there]
+        self._there |= {one.position for one in missing}
+        written = []
+        for entry in missing:
+            ends = await self._log.ends([entry.topic])
+            moved = replace(entry, offset=ends[entry.topic][entry.partition])
+            await self._log.put([moved])
+            written.append(moved.position)
+        return written
+
+    def _consume(self, step: Step) -> None:
+        """Let sinks that run commit what they did; what they have committed lies in no log."""
+        for name in self._plane.state.config.connectors:
+            status = step.answers.get(f"/connectors/{name}/status")
+            offsets = step.answers.get(f"/connectors/{name}/offsets")
+            if status is None or offsets is None or not _is_running_sink(status):
+                continue
+            for one in offsets.answer.get("offsets", []):
+                topic = one["partition"]["kafka_topic"]
+                self._broker.ends[topic] = one["offset"]["kafka_offset"]
+                self._broker.consume(f"connect-{name}", topic)
+
+    # --- what is asked ----------------------------------------------------------------------------
+
+    async def _request(self, step: Step) -> Told:
+        """Send a request, and find what it wrote in the recording."""
+        topics = [topic for topic in await self._log.topics() if topic != Topics().commands]
+        begin = await self._log.ends(topics)
+        ours = await self._ask(step, step.method, step.path, body_of(step))
+        batches = [batch async for batch in self._log.read(topics, start=begin)]
+        self._recognize(step, in_order(entries_of(batches)))
+        return Told(step, step.path, Given(step.status, step.answer), ours)
+
+    def _recognize(self, step: Step, written: list[Entry]) -> None:
+        """Whatever a worker wrote with the same bytes is there already."""
+        until = before(self._entries, step.positions)
+        left = [one for one in until if one.position not in self._there]
+        for entry in written:
+            same = (one for one in left if _content(one) == _content(entry))
+            found = next(same, None)
+            if found is not None:
+                left.remove(found)
+                self._there.add(found.position)
+
+    async def _observed(self, step: Step, path: str) -> Told:
+        ours = await self._ask(step, "GET", path)
+        return Told(step, path, step.answers[path], ours)
+
+    async def _ask(self, step: Step, method: str, path: str, body: bytes | None = None) -> Given:
+        assert step.worker is not None
+        response = await self._client.request(
+            method,
+            f"/compat/{self._releases[step.worker]}{path}",
+            content=body,
+            headers={} if body is None else {"content-type": "application/json"},
+        )
+        return Given(response.status_code, _value(response))
+
+
+def _is_running_sink(status: Given) -> bool:
+    shown = status.answer
+    return bool(shown.get("type") == "sink" and shown["connector"]["state"] == "RUNNING")
+
+
+def _content(entry: Entry) -> tuple[str, bytes | None, bytes | None]:
+    return entry.topic, entry.key, entry.value
+
+
+def _value(response: httpx.Response) -> Any:
+    """A body as stories have it: JSON, text, or nothing."""
+    if not response.text:
+        return None
+    is_json = response.text.startswith(("{", "[")) or "json" in response.headers["content-type"]
+    return response.json() if is_json else response.text

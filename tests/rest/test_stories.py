@@ -1,0 +1,86 @@
+"""Every history of a real cluster, lived once more by a control plane that is asked over HTTP.
+
+Each request of each history is sent, in order, beneath `/compat/{release}` of the worker that was
+asked; each observation asks for the same again. Status and answer are those recorded, so what our
+control plane wrote for the requests in between was as good as what the cluster wrote.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+
+from controlplane.scenario.story import read_story, same
+from tests.recorded import HISTORIES
+from tests.rest.stories import Life, Told
+
+NINETY_SECONDS = "removals with an own offsets topic and exactly-once support hang in Kafka"
+NO_LOG4J = "the worker ran without log4j-core and could set no logger level at all"
+OLD_LEADER = "the leader was of an older release, which has never heard of what it was asked"
+
+EXCEPTIONS: Mapping[tuple[str, int], str] = {
+    ("exactly-once-3.9", 21): NINETY_SECONDS,
+    ("exactly-once-3.9", 23): NINETY_SECONDS,
+    ("life-4.3", 99): NO_LOG4J,
+    ("life-4.3", 100): NO_LOG4J,
+    ("roll-3.4-3.9-3.4", 13): OLD_LEADER,
+}
+"""Requests that cannot be answered as they were; what the cluster did is taken as it is."""
+
+ANSWERS = {
+    "aborted-3.9": (2, 64),
+    "compacted-3.9": (15, 250),
+    "exactly-once-3.9": (16, 190),
+    "life-2.8": (35, 552),
+    "life-3.4": (38, 552),
+    "life-3.9": (81, 1088),
+    "life-4.3": (79, 1068),
+    "mirror-3.9": (23, 49),
+    "odd-records-3.9": (4, 106),
+    "roll-3.4-3.9-3.4": (9, 423),
+}
+"""By history, how many requests are sent, and how many answers are looked at besides."""
+
+
+async def lived(history: str, *, until: int | None = None) -> list[Told]:
+    """All answers of a history; or up to a step, which is then sent though it be an exception."""
+    answers = []
+    async with Life(history) as life:
+        for step in read_story(HISTORIES / f"{history}.story.jsonl"):
+            sent = step.n == until or (history, step.n) not in EXCEPTIONS
+            answers += await life.take(step, sent=sent)
+            if step.n == until:
+                break
+    return answers
+
+
+@pytest.mark.parametrize("history", ANSWERS)
+async def test_every_answer_is_given_again(history: str) -> None:
+    """Requests and observations: not one differs."""
+    answers = await lived(history)
+    differing = [one for one in answers if not same(one.recorded, one.ours)]
+    assert not differing, "\n".join(map(_shown, differing))
+    counts = Counter(one.step.kind for one in answers)
+    assert (counts["request"], counts["observe"]) == ANSWERS[history]
+
+
+@pytest.mark.parametrize(("history", "step"), EXCEPTIONS)
+async def test_exceptions_are_some(history: str, step: int) -> None:
+    """What is left out is answered otherwise here, and so has to be left out."""
+    *_, last = await lived(history, until=step)
+    assert last.step.n == step
+    assert not same(last.recorded, last.ours)
+
+
+def test_no_history_is_left_out() -> None:
+    """All stories there are, and all of their requests and answers."""
+    stories = {path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl")}
+    assert stories == {*ANSWERS}
+    steps = [step for name in stories for step in read_story(HISTORIES / f"{name}.story.jsonl")]
+    sent = sum(requests for requests, _ in ANSWERS.values())
+    assert sum(step.kind == "request" for step in steps) == sent + len(EXCEPTIONS)
+    assert sum(len(step.answers) for step in steps) == sum(seen for _, seen in ANSWERS.values())
+
+
+def _shown(one: Told) -> str:
+    return f"{one.step.n} {one.path}: {one.ours}, not {one.recorded}"
