@@ -88,8 +88,11 @@ class Figure(NamedTuple):
 
     def better(self, other: "Figure") -> "Figure":
         """The best of both."""
-        least, most = map(min, self[:2], other[:2]), max(self.rate, other.rate)
-        return Figure(*least, most)
+        return Figure(
+            min(self.p50_ms, other.p50_ms),
+            min(self.p99_ms, other.p99_ms),
+            max(self.rate, other.rate),
+        )
 
 
 async def measure(seconds: float, rounds: int, folder: Path) -> list[tuple[Figure, Figure]]:
