@@ -1,0 +1,143 @@
+"""What is counted as it happens: requests, commands, what was recovered, a log that was away."""
+
+from time import perf_counter
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from controlplane.core.profiles import Profile
+from controlplane.observe import Logger
+from controlplane.rest import routes
+from controlplane.rest.calls import Service
+from controlplane.rest.metrics.exposing import PATH, Exposing
+from controlplane.rest.paths import matches
+from controlplane.rest.security.asked import Asked, asked
+
+OTHER = "other"
+"""A route or a method that there is not: whoever makes them up makes no new series."""
+
+METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 90)
+"""Upper bounds: from an answer out of memory to the longest that an asker is kept waiting."""
+
+
+class Metrics:
+    """All that is counted, and the registry in which it is."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "controlplane_http_requests",
+            "Requests that were answered, by endpoint.",
+            ("method", "route", "status"),
+            registry=self.registry,
+        )
+        self._answering = Histogram(
+            "controlplane_http_answer_seconds",
+            "Time until the head of an answer was sent.",
+            ("route",),
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self._commands = Histogram(
+            "controlplane_command_seconds",
+            "Time that a command took; outcome: done, or why it was refused.",
+            ("command", "outcome"),
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self._recovered = Counter(
+            "controlplane_commands_recovered",
+            "Commands left unfinished by a crash or an outage, and how they were ended.",
+            ("command", "ending"),
+            registry=self.registry,
+        )
+        self._interruptions = Counter(
+            "controlplane_log_interruptions",
+            "How often the log could not be followed for a while.",
+            registry=self.registry,
+        )
+        self._defects = Counter(
+            "controlplane_defects",
+            "Requests that failed by a fault of ours; the log of the service has more.",
+            registry=self.registry,
+        )
+
+    def noticing(self, logger: Logger) -> Logger:
+        """A logger that tells the same, and counts what it is told."""
+        return _Counting(self, logger)
+
+    def counting(self, app: ASGIApp, dialect: Profile) -> ASGIApp:
+        """An application whose answers are counted: the outermost, so that none is missed."""
+        return _Answers(self, app, dialect)
+
+    def exposing(self, app: ASGIApp, service: Service) -> ASGIApp:
+        """An application that answers `/metrics`, too; the innermost, so that it is protected."""
+        return Exposing(app, service, self.registry)
+
+    def notice(self, event: str, facts: dict[str, Any]) -> None:
+        """Count what a logger is told."""
+        match event:
+            case "command":
+                labels = facts["command"], facts["outcome"]
+                self._commands.labels(*labels).observe(facts["took_ms"] / 1_000)
+            case "command_recovered":
+                self._recovered.labels(facts["command"], facts["ending"]).inc()
+            case "log_not_followed":
+                self._interruptions.inc()
+            case "defect":
+                self._defects.inc()
+
+    def answered(self, request: Asked, status: int, took_s: float) -> None:
+        """Count an answer."""
+        method = request.request.method
+        route = _route(request.path)
+        self._requests.labels(method if method in METHODS else OTHER, route, status).inc()
+        self._answering.labels(route).observe(took_s)
+
+
+def _route(path: tuple[str, ...]) -> str:
+    """The template of a path, as people write it."""
+    if path == PATH:
+        return "/metrics"
+    for one in routes.ROUTES:
+        if matches(one.template, path):
+            return "/" + "/".join(one.template)
+    return OTHER
+
+
+class _Counting:
+    def __init__(self, metrics: Metrics, logger: Logger) -> None:
+        self._metrics, self._logger = metrics, logger
+
+    def info(self, event: str, **facts: Any) -> None:
+        self._metrics.notice(event, facts)
+        self._logger.info(event, **facts)
+
+    def warning(self, event: str, **facts: Any) -> None:
+        self._metrics.notice(event, facts)
+        self._logger.warning(event, **facts)
+
+    def exception(self, event: str, **facts: Any) -> None:
+        self._metrics.notice(event, facts)
+        self._logger.exception(event, **facts)  # noqa: LOG004 - whoever calls this handles one
+
+
+class _Answers:
+    def __init__(self, metrics: Metrics, app: ASGIApp, dialect: Profile) -> None:
+        self._metrics, self._app, self._dialect = metrics, app, dialect
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request, began = asked(scope, self._dialect), perf_counter()
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._metrics.answered(request, message["status"], perf_counter() - began)
+            await send(message)
+
+        await self._app(scope, receive, sending)

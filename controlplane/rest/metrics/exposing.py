@@ -1,0 +1,75 @@
+"""`GET /metrics`: the state is looked at when it is asked for, and at no other time."""
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from controlplane.logs.log import LogError
+from controlplane.rest.calls import Service
+from controlplane.rest.errors import OK
+from controlplane.rest.metrics import scraped
+from controlplane.rest.security.asked import asked
+from controlplane.rest.security.roles import READING
+
+PATH = ("metrics",)
+
+
+class Exposing:
+    """Answers `/metrics` in the format that the asker accepts; all else is the application's."""
+
+    def __init__(self, app: ASGIApp, service: Service, registry: CollectorRegistry) -> None:
+        self._app = app
+        self._service = service
+        self._registry = registry
+        self._state = _Families()
+        registry.register(self._state)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass on (ASGI)."""
+        if scope["type"] == "http":
+            request = asked(scope, self._service.dialect)
+            asks = request.path == PATH and request.request.method in READING
+            if asks and not request.compat:
+                await (await self._exposed(scope))(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    async def _exposed(self, scope: Scope) -> Response:
+        families = await _families(self._service)
+        encode, content_type = choose_encoder(Headers(scope=scope).get("accept", ""))
+        self._state.found = families  # nobody comes in between
+        content = encode(self._registry)
+        return Response(content, OK, {"content-type": content_type, "server": "controlplane"})
+
+
+async def _families(service: Service) -> list[Metric]:
+    """What is known now; less of it where the log cannot be read."""
+    follower = service.follower
+    try:
+        state = await follower.state(service.dialect)
+    except LogError:
+        return [*scraped.of_log(follower.ends, None, followed=False)]
+    ends = None
+    if service.log is not None and follower.failure is None:
+        try:
+            ends = await service.log.ends(list(follower.ends))
+        except LogError:
+            ends = None
+    known = scraped.of_log(follower.ends, ends, followed=follower.failure is None)
+    return [*scraped.of_state(state), *known]
+
+
+class _Families(Collector):
+    """Families that somebody else has found."""
+
+    def __init__(self) -> None:
+        self.found: Iterable[Metric] = ()
+
+    def collect(self) -> Iterable[Metric]:
+        return self.found

@@ -1,0 +1,258 @@
+"""What Prometheus is told, read as Prometheus reads it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as openmetrics_families,
+)
+from prometheus_client.parser import text_string_to_metric_families
+
+from controlplane.core.profiles import Profile
+from controlplane.follower import Follower, Limits
+from controlplane.logs.log import Record
+from controlplane.logs.memory import MemoryLog
+from controlplane.observe import silent
+from controlplane.plane import ControlPlane, Surroundings
+from controlplane.rest.app import App
+from controlplane.rest.calls import Service
+from controlplane.rest.metrics import Metrics
+from controlplane.rest.security.protecting import Protection, protected
+from tests.outages import Cable, Told, until
+from tests.rest.security.guarded import TOKENS, known
+from tests.rest.serving import catalogue, following
+
+KIP = Profile.of("kip")
+
+
+class Scraped(NamedTuple):
+    """Every sample, by its name and labels as they are written."""
+
+    samples: dict[str, float]
+
+    @classmethod
+    def of(cls, text: str) -> "Scraped":
+        """What Prometheus makes of a text; a series that comes twice is a mistake."""
+        samples: dict[str, float] = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                labels = ",".join(
+                    f"{name}={value}" for name, value in sorted(sample.labels.items())
+                )
+                key = f"{sample.name}{{{labels}}}" if labels else sample.name
+                assert key not in samples
+                samples[key] = sample.value
+        return cls(samples)
+
+    def of_family(self, name: str) -> dict[str, float]:
+        """The samples of one name, by their labels."""
+        return {
+            key.removeprefix(name): value
+            for key, value in self.samples.items()
+            if key.partition("{")[0] == name
+        }
+
+
+class Measured(NamedTuple):
+    """A control plane that is measured, and a client of it."""
+
+    plane: ControlPlane
+    client: httpx.AsyncClient
+
+    async def scraped(self) -> Scraped:
+        """What it tells now."""
+        return Scraped.of((await self.client.get("/metrics")).text)
+
+
+@asynccontextmanager
+async def measured(protection: Protection | None = None) -> AsyncIterator[Measured]:
+    """An empty control plane with metrics of its own."""
+    metrics = Metrics()
+    around = Surroundings(plugins=catalogue(), notices=metrics.noticing(silent()))
+    async with ControlPlane.open("memory:", around=around) as plane:
+        app = metrics.exposing(plane.app, plane.service)
+        app = metrics.counting(protected(app, protection or Protection()), KIP)
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
+            yield Measured(plane, client)
+
+
+@pytest.fixture
+async def history() -> AsyncIterator[Scraped]:
+    """What is told of a recorded cluster."""
+    async with following("life-3.9") as follower:
+        service = Service(follower, Profile.of("3.9"), catalogue())
+        app = Metrics().exposing(App(service), service)
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
+            yield Scraped.of((await client.get("/metrics")).text)
+
+
+async def test_names_that_dashboards_ask_for(history: Scraped) -> None:
+    """Counts of connectors and tasks, and the state of each task, as the JMX exporter has them."""
+    connectors = history.samples["kafka_connect_worker_connector_count"]
+    tasks = history.samples["kafka_connect_worker_task_count"]
+    assert connectors == history.samples["kafka_connect_connectors_count"] > 1
+    totals = history.of_family("kafka_connect_worker_connector_total_task_count")
+    assert len(totals) == connectors
+    assert sum(totals.values()) == tasks > 1
+    states = history.of_family("kafka_connect_connector_status")
+    assert set(states.values()) == {1}
+    for state in ("running", "paused", "failed", "unassigned"):
+        counted = history.of_family(f"kafka_connect_worker_connector_{state}_task_count")
+        shown = [labels for labels in states if f"status={state}" in labels]
+        assert sum(counted.values()) == len(shown)
+    assert history.samples["kafka_connect_up"] == 1
+
+
+async def test_names_of_exporters_that_ask_over_http(history: Scraped) -> None:
+    """The state of each connector and task with its number."""
+    running = history.of_family("kafka_connect_connector_state_running")
+    assert running
+    assert all(value == ("state=running," in labels) for labels, value in running.items())
+    numbers = {"failed": 0, "running": 1, "unassigned": 2, "paused": 3}
+    for labels, value in history.of_family("kafka_connect_connector_tasks_state").items():
+        state = labels.partition("state=")[2].partition(",")[0]
+        assert value == numbers[state]
+
+
+async def test_where_the_log_has_been_read_to() -> None:
+    """Each partition's position; what lies behind it is the lag."""
+    async with measured() as it:
+        before = await it.scraped()
+        place = "{partition=0,topic=connect-configs}"
+        body = {"name": "x", "config": {"connector.class": "FileStreamSource", "topic": "t"}}
+        assert (await it.client.post("/connectors", json=body)).status_code == 201
+        after = await it.scraped()
+        positions = [one.of_family("controlplane_log_position")[place] for one in (before, after)]
+        assert positions[0] < positions[1]
+        lags = after.of_family("controlplane_projection_lag_records")
+        assert len(lags) == len(after.of_family("controlplane_log_position")) == 1 + 1 + 25 + 5
+        assert set(lags.values()) == {0}
+        assert after.samples["controlplane_log_followed"] == 1
+        target = "controlplane_connector_target_state{connector=x,state=started}"
+        assert after.samples[target] == 1
+
+
+async def test_commands_are_counted_with_their_outcome() -> None:
+    """By kind; what was refused has its reason."""
+    async with measured() as it:
+        for _ in range(2):
+            await it.client.put("/connectors/nix/stop")
+        body = {"name": "x", "config": {"connector.class": "FileStreamSource", "topic": "t"}}
+        await it.client.post("/connectors", json=body)
+        await it.client.put("/connectors/x/pause")
+        found = (await it.scraped()).of_family("controlplane_command_seconds_count")
+        assert found == {
+            "{command=stop,outcome=no such connector}": 2,
+            "{command=create,outcome=done}": 1,
+            "{command=pause,outcome=done}": 1,
+        }
+
+
+async def test_requests_are_counted_by_endpoint() -> None:
+    """Whatever a stranger makes up makes no series of its own."""
+    async with measured() as it:
+        for name in ("a", "b", "c%2Fd"):
+            await it.client.get(f"/connectors/{name}")
+        await it.client.get("/compat/3.9/connectors/a")
+        for path in ("/nix", "/nox", "/connectors/a/nix"):
+            await it.client.get(path)
+        await it.client.request("BREW", "/connectors")
+        found = (await it.scraped()).of_family("controlplane_http_requests_total")
+        assert found == {
+            "{method=GET,route=/connectors/{},status=404}": 4,
+            "{method=GET,route=other,status=404}": 3,
+            "{method=other,route=/connectors,status=405}": 1,
+        }
+        again = (await it.scraped()).of_family("controlplane_http_requests_total")
+        assert again["{method=GET,route=/metrics,status=200}"] == 1
+
+
+async def test_two_planes_do_not_mix() -> None:
+    """Nothing is kept where both could see it."""
+    async with measured() as one, measured() as other:
+        await one.client.get("/connectors")
+        found = (await other.scraped()).of_family("controlplane_http_requests_total")
+        assert found == {}
+
+
+async def test_formats() -> None:
+    """Prometheus' own, and OpenMetrics for who accepts it; with a head, and by no other method."""
+    async with measured() as it:
+        plain = await it.client.get("/metrics")
+        assert plain.headers["content-type"].startswith("text/plain; version=")
+        accept = {"accept": "application/openmetrics-text; version=1.0.0"}
+        other = await it.client.get("/metrics", headers=accept)
+        assert other.headers["content-type"].startswith("application/openmetrics-text")
+        assert [*openmetrics_families(other.text)]  # type: ignore[no-untyped-call]
+        assert (await it.client.head("/metrics")).status_code == 200
+        assert (await it.client.post("/metrics")).status_code == 404
+        assert (await it.client.get("/compat/3.9/metrics")).status_code == 404
+
+
+async def test_metrics_name_connectors_and_are_protected(tmp_path: Path) -> None:
+    """Who may view may scrape; others may if they are told to be open."""
+    async with measured(Protection(known(tmp_path))) as it:
+        assert (await it.client.get("/metrics")).status_code == 401
+        headers = {"authorization": f"Bearer {TOKENS['vera']}"}
+        scraped = Scraped.of((await it.client.get("/metrics", headers=headers)).text)
+        refused = "controlplane_http_requests_total{method=GET,route=/metrics,status=401}"
+        assert scraped.samples[refused] == 1
+    async with measured(Protection(known(tmp_path, metrics_open=True))) as it:
+        assert (await it.client.get("/metrics")).status_code == 200
+
+
+async def test_names_that_are_no_text() -> None:
+    """A name of the log may be anything: quotes, line ends, half of a surrogate pair."""
+    async with measured() as it:
+        log = it.plane.log
+        names = ['a"b\\c\nd', "\ud800"]
+        value = b'{"properties":{"connector.class":"x"}}'
+        keys = [f"connector-{name}".encode("utf-8", "surrogatepass") for name in names]
+        records = [Record("connect-configs", 0, 1, key, value, ()) for key in keys]
+        await log.append(records, None)
+        await until(lambda: len(it.plane.state.config.connectors) == len(names))
+        response = await it.client.get("/metrics")
+        assert response.status_code == 200
+        totals = Scraped.of(response.text).of_family(
+            "kafka_connect_worker_connector_total_task_count"
+        )
+        assert '{connector=a"b\\c\nd}' in totals
+
+
+class Heard(Told):
+    """A logger that can be waited for."""
+
+    exception = Told.warning
+
+
+async def test_a_log_that_is_away() -> None:
+    """What was known is told still, and that it may be old; nothing is made up of what is not."""
+    metrics, told, log = Metrics(), Heard(), MemoryLog()
+    for topic in ("connect-configs", "connect-offsets", "connect-status", "connect-commands"):
+        await log.create_topic(topic, 1)
+    cable = Cable(log)
+    limits = Limits(retry_first_ms=1, retry_last_ms=1, topics_poll_ms=1)
+    async with Follower(cable, limits=limits, notices=metrics.noticing(told)) as follower:
+        service = Service(follower, KIP, catalogue(), log=cable)
+        transport = httpx.ASGITransport(metrics.exposing(App(service), service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
+            assert Scraped.of((await client.get("/metrics")).text).samples[FOLLOWED] == 1
+            cable.cut.set()
+            await told.failed.wait()
+            away = Scraped.of((await client.get("/metrics")).text)
+            assert away.samples[FOLLOWED] == 0
+            assert away.samples["controlplane_log_interruptions_total"] == 1
+            assert away.of_family("controlplane_log_position")
+            assert away.of_family("controlplane_projection_lag_records") == {}
+            cable.cut.clear()
+            await told.back.wait()
+            assert Scraped.of((await client.get("/metrics")).text).samples[FOLLOWED] == 1
+
+
+FOLLOWED = "controlplane_log_followed"
