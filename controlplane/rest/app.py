@@ -70,6 +70,7 @@ class App:
             "request",
             method=request.method,
             target=request.target,
+            dialect=request.profile,
             status=given.status,
             bytes=len(response.body) if given.stream is None else None,
             duration_ms=round((perf_counter() - began) * 1_000, 1),
@@ -102,7 +103,8 @@ class App:
         if request.profile is not None:
             profile = Profile.of(request.profile)
         path, query = parse_target(request.target, profile)
-        found = routes.at(path, request.target, profile, compat=request.compat)
+        part = self._service.part
+        found = routes.at(path, request.target, profile, compat=request.compat, part=part)
         if self._service.commands is None:
             found = routes.unchanging(found)
         if request.method == "OPTIONS":
