@@ -92,7 +92,7 @@ async def test_ends_when_asked(how: signal.Signals) -> None:
         code, told = await service.end(how)
     assert code == 0
     (line,) = told.splitlines()
-    assert " event=request method=GET target=/connectors/nix%0a status=404 " in line
+    assert " event=request method=GET target=/connectors/nix%0a dialect= status=404 " in line
 
 
 async def test_listens_where_the_workers_file_says(tmp_path: Path) -> None:
