@@ -29,6 +29,7 @@ LOGS = {
     "verify": Command("controlplane.cli.verify:verify", "Compare a log with recorded answers."),
     "serve": Command("controlplane.cli.serve:serve", "Answer Connect's REST API from a log."),
     "config": Command("controlplane.cli.config:config", "Show the settings, and who told each."),
+    "credential": Command("controlplane.cli.credential:credential", "Let somebody in to serve."),
     "scenario": Command("controlplane.cli.scenario:scenario", "Run scenario files."),
 }
 

@@ -20,8 +20,9 @@ from controlplane.observe import silent
 from controlplane.plane import ControlPlane, Surroundings
 from controlplane.rest.app import App
 from controlplane.rest.calls import Service
+from controlplane.rest.front import Front
 from controlplane.rest.metrics import Metrics
-from controlplane.rest.security.protecting import Protection, protected
+from controlplane.rest.security.protecting import Protection
 from tests.outages import Cable, Told, until
 from tests.rest.security.guarded import TOKENS, known
 from tests.rest.serving import catalogue, following
@@ -71,12 +72,10 @@ class Measured(NamedTuple):
 @asynccontextmanager
 async def measured(protection: Protection | None = None) -> AsyncIterator[Measured]:
     """An empty control plane with metrics of its own."""
-    metrics = Metrics()
-    around = Surroundings(plugins=catalogue(), notices=metrics.noticing(silent()))
+    front = Front(protection or Protection(), KIP, silent())
+    around = Surroundings(plugins=catalogue(), notices=front.logger)
     async with ControlPlane.open("memory:", around=around) as plane:
-        app = metrics.exposing(plane.app, plane.service)
-        app = metrics.counting(protected(app, protection or Protection()), KIP)
-        transport = httpx.ASGITransport(app)
+        transport = httpx.ASGITransport(front.before(plane.service))
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
             yield Measured(plane, client)
 
@@ -179,6 +178,20 @@ async def test_two_planes_do_not_mix() -> None:
         await one.client.get("/connectors")
         found = (await other.scraped()).of_family("controlplane_http_requests_total")
         assert found == {}
+
+
+async def test_two_listeners_of_one_service_tell_the_same() -> None:
+    """As with `admin.listeners`: nothing is told twice."""
+    async with following("life-3.9") as follower:
+        front = Front(Protection(), KIP, silent())
+        service = Service(follower, KIP, catalogue())
+        texts = []
+        for app in (front.before(service), front.before(service)):
+            transport = httpx.ASGITransport(app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
+                scraped = Scraped.of((await client.get("/metrics")).text)
+                texts.append(scraped.of_family("kafka_connect_connector_status"))
+        assert texts[0] == texts[1] != {}
 
 
 async def test_formats() -> None:

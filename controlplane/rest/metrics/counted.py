@@ -10,7 +10,7 @@ from controlplane.core.profiles import Profile
 from controlplane.observe import Logger
 from controlplane.rest import routes
 from controlplane.rest.calls import Service
-from controlplane.rest.metrics.exposing import PATH, Exposing
+from controlplane.rest.metrics.exposing import PATH, Exposing, Found
 from controlplane.rest.paths import matches
 from controlplane.rest.security.asked import Asked, asked
 
@@ -28,6 +28,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._found = Found()
+        self.registry.register(self._found)
         self._requests = Counter(
             "controlplane_http_requests",
             "Requests that were answered, by endpoint.",
@@ -75,7 +77,7 @@ class Metrics:
 
     def exposing(self, app: ASGIApp, service: Service) -> ASGIApp:
         """An application that answers `/metrics`, too; the innermost, so that it is protected."""
-        return Exposing(app, service, self.registry)
+        return Exposing(app, service, self.registry, self._found)
 
     def notice(self, event: str, facts: dict[str, Any]) -> None:
         """Count what a logger is told."""

@@ -23,12 +23,13 @@ PATH = ("metrics",)
 class Exposing:
     """Answers `/metrics` in the format that the asker accepts; all else is the application's."""
 
-    def __init__(self, app: ASGIApp, service: Service, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, app: ASGIApp, service: Service, registry: CollectorRegistry, found: "Found"
+    ) -> None:
         self._app = app
         self._service = service
         self._registry = registry
-        self._state = _Families()
-        registry.register(self._state)
+        self._found = found
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or pass on (ASGI)."""
@@ -43,7 +44,7 @@ class Exposing:
     async def _exposed(self, scope: Scope) -> Response:
         families = await _families(self._service)
         encode, content_type = choose_encoder(Headers(scope=scope).get("accept", ""))
-        self._state.found = families  # nobody comes in between
+        self._found.families = families  # nobody comes in between
         content = encode(self._registry)
         return Response(content, OK, {"content-type": content_type, "server": "controlplane"})
 
@@ -65,11 +66,12 @@ async def _families(service: Service) -> list[Metric]:
     return [*scraped.of_state(state), *known]
 
 
-class _Families(Collector):
-    """Families that somebody else has found."""
+class Found(Collector):
+    """What has just been found in the state, as a part of a registry."""
 
     def __init__(self) -> None:
-        self.found: Iterable[Metric] = ()
+        self.families: Iterable[Metric] = ()
 
     def collect(self) -> Iterable[Metric]:
-        return self.found
+        """All of it."""
+        return self.families

@@ -1,0 +1,58 @@
+"""`controlplane credential`: lines for the files of those who may come in."""
+
+import secrets
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from controlplane.cli.failing import Refused
+from controlplane.cli.printing import note, say
+from controlplane.rest.security.hashes import BadLine, Hash, Kept, Scrypt, TokenHash, check_name
+from controlplane.rest.security.roles import Role
+
+TOKEN_BYTES = 32
+"""Of chance in a token: more than anybody can try."""
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+@click.group()
+def credential() -> None:
+    """Make a line for `auth.password.file` or `auth.token.file`.
+
+    What is printed on standard output is the line; append it to the file. Who serves reads the file
+    again by itself. To take a credential back, delete its line.
+    """
+
+
+def _whose(command: Command) -> Command:
+    roles = click.Choice([str(role) for role in Role])
+    command = click.option("--role", type=roles, required=True, help="What its owner may do.")(
+        command
+    )
+    return click.argument("name")(command)
+
+
+@credential.command()
+@_whose
+def password(name: str, role: str) -> None:
+    """A password of NAME, for basic authentication. It is asked for."""
+    chosen = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    _print(name, role, Scrypt.of(chosen))
+
+
+@credential.command()
+@_whose
+def token(name: str, role: str) -> None:
+    """A new token of NAME. It is shown once, on standard error, and kept nowhere."""
+    made = secrets.token_urlsafe(TOKEN_BYTES)
+    _print(name, role, TokenHash.of(made))
+    note(f"Authorization: Bearer {made}")
+
+
+def _print(name: str, role: str, kept: Hash) -> None:
+    try:
+        say(str(Kept(check_name(name), Role.of(role), kept)))
+    except BadLine as bad:
+        raise Refused(str(bad)) from None
