@@ -6,11 +6,14 @@ may change while they are used (`/admin/loggers`).
 """
 
 import logging
+import re
 import sys
 from typing import Any, Protocol, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor
+
+from controlplane.core.redact import redacted_text
 
 
 class Logger(Protocol):
@@ -27,6 +30,20 @@ class Logger(Protocol):
     def exception(self, event: str, **facts: Any) -> Any:
         """A defect of ours; the traceback goes with it."""
         ...
+
+
+_MAY_HOLD_SECRETS = re.compile(r"[=:\s]")
+"""What stands in front of every secret in a text; most facts have nothing of it."""
+
+
+def _without_secrets(_logger: Any, _method: str, facts: EventDict) -> EventDict:
+    """Reasons, targets and tracebacks repeat what somebody sent."""
+    return {
+        name: redacted_text(fact)
+        if isinstance(fact, str) and _MAY_HOLD_SECRETS.search(fact)
+        else fact
+        for name, fact in facts.items()
+    }
 
 
 def _one_line(_logger: Any, _method: str, facts: EventDict) -> EventDict:
@@ -46,8 +63,9 @@ _ORDER = ("timestamp", "level", "event")
 
 _PROCESSORS: tuple[Processor, ...] = (
     structlog.processors.add_log_level,
-    structlog.processors.TimeStamper(fmt="iso", utc=True),
     structlog.processors.format_exc_info,
+    _without_secrets,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
     _one_line,
     structlog.processors.LogfmtRenderer(key_order=_ORDER),
 )

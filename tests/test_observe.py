@@ -32,6 +32,20 @@ def test_strangers_cannot_write_lines_of_their_own() -> None:
     assert r"\r\n\x1b[2J\u202e\ud800" in stream.getvalue()
 
 
+def test_secrets_are_not_told() -> None:
+    """Neither in what somebody sent, nor in what an error repeats of it."""
+    stream = io.StringIO()
+    tell = logger(stream)
+    tell.info("request", target="/connectors?password=s3cret&as_of=config@57")
+    tell.warning("refused", reason="Invalid value {db.password=s3cret, name=x}")
+    try:
+        int("Authorization: Bearer s3cret")
+    except ValueError:
+        tell.exception("defect", target="https://ann:s3cret@host/")
+    assert "s3cret" not in stream.getvalue()
+    assert "as_of=config@57" in stream.getvalue()
+
+
 def test_what_is_told_follows_a_level() -> None:
     """That of a logger of Python's, which may change meanwhile."""
     stream = io.StringIO()

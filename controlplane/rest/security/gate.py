@@ -14,7 +14,6 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controlplane.core.profiles import Profile
-from controlplane.core.redact import redacted_text
 from controlplane.observe import Logger
 from controlplane.rest.errors import (
     Answer,
@@ -119,7 +118,7 @@ class Gate:
         self._logger.info(
             "request_refused",
             method=request.request.method,
-            target=redacted_text(request.request.target),
+            target=request.request.target,
             status=refusal.status,
             peer=client[0] if client else None,
         )
