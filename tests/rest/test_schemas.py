@@ -1,0 +1,174 @@
+"""Kafka's own descriptions of its REST API (OpenAPI), asked of each `/compat/{release}`.
+
+Schemathesis draws requests from a description, right ones and wrong ones; they go over a socket,
+and what comes back has the types and the shape that are described. A request that Kafka's
+servers cannot read is answered as they do: with 500, and still with a whole answer.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+import yaml
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+)
+
+from tests.rest.at_work import SINK, SOURCE, at_work
+
+DESCRIPTIONS = Path(__file__).parent / "kafkas_openapi"
+RELEASES = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
+EXAMPLES = 20
+"""For each operation and kind of request: some 600 requests for a release, always the same ones."""
+
+FILES = {"/in.txt": ["one", "two"]}
+CONNECTORS = {
+    "source": {"connector.class": SOURCE, "topic": "t", "file": "/in.txt"},
+    "sink": {"connector.class": SINK, "topics": "t", "file": "/out.txt"},
+    "größe/ü %": {"connector.class": SOURCE, "topic": "u", "file": "/in.txt"},
+}
+
+Case = schemathesis.Case[Any]
+Amend = Callable[[dict[str, Any]], None]
+
+
+def _nullable(schema: str, name: str) -> Amend:
+    def amend(schemas: dict[str, Any]) -> None:
+        described = schemas[schema]["properties"][name]
+        schemas[schema]["properties"][name] = {"nullable": True, "allOf": [described]}
+
+    return amend
+
+
+def _of_any_type(schema: str, name: str) -> Amend:
+    def amend(schemas: dict[str, Any]) -> None:
+        schemas.get(schema, {"properties": {name: {}}})["properties"][name] = {"type": "object"}
+
+    return amend
+
+
+AMENDED: tuple[tuple[Amend, str], ...] = (
+    (_nullable("ServerInfo", "kafka_cluster_id"), "an embedded log is of no Kafka cluster"),
+    (_nullable("ConfigKeyInfo", "default_value"), "null where there is no default"),
+    (_nullable("ConfigValueInfo", "value"), "null where there is no value"),
+    (_nullable("ConfigInfo", "definition"), "null for a key that nobody has defined"),
+    (
+        _of_any_type("ConnectorOffset", "partition"),
+        "numbers and texts, where objects are described",
+    ),
+    (_of_any_type("ConnectorOffset", "offset"), "as of the partition"),
+)
+"""Where Kafka's description is not kept to, and why; but for the first, by no worker either."""
+
+
+def described(release: str) -> schemathesis.BaseSchema:
+    """Kafka's description of a release, with what it should say."""
+    file = DESCRIPTIONS / f"connect_rest_{release.replace('.', '')}.yaml"
+    document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    for amend, _ in AMENDED:
+        amend(document["components"]["schemas"])
+    return schemathesis.openapi.from_dict(document)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+async def test_answers_are_as_described(release: str) -> None:
+    """Every operation, with requests that are right, and with requests that are not."""
+    async with at_work(release, files=FILES) as world:
+        await asyncio.to_thread(_create, world.url)
+        await world.settle()
+        statuses = await asyncio.to_thread(_ask_everything, described(release), world.url)
+    assert {HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.NOT_FOUND} <= statuses
+
+
+def _create(url: str) -> None:
+    for name, config in CONNECTORS.items():
+        body: Any = {"name": name, "config": config}
+        requests.post(f"{url}/connectors", json=body, timeout=10).raise_for_status()
+
+
+def _ask_everything(schema: schemathesis.BaseSchema, url: str) -> set[int]:
+    """Ask all there is, deletions last; answers which statuses came."""
+    statuses: set[int] = set()
+    with requests.Session() as session:
+
+        def ask(case: Case) -> None:
+            answer = case.call(base_url=url, session=session, timeout=10)
+            statuses.add(answer.status_code)
+            _check(case, answer)
+
+        operations = [one.ok() for one in schema.get_all_operations() if isinstance(one, Ok)]
+        for operation in sorted(operations, key=lambda one: one.method == "delete"):
+            for cases in _drawn(operation):
+                _for_each(cases, ask)
+    return statuses
+
+
+def _drawn(
+    operation: schemathesis.APIOperation[Any, Any, Any, Any],
+) -> Iterator[st.SearchStrategy[Case]]:
+    """Right requests, and wrong ones where there is a body; mostly about connectors there are."""
+    names = st.sampled_from([None, *CONNECTORS])
+    yield st.builds(_about, operation.as_strategy(), names)
+    if operation.path.endswith("/connectors") or "/config" in operation.path:
+        yield st.builds(_about, operation.as_strategy().map(_configured), names)
+    if len(operation.body):
+        wrong = operation.as_strategy(generation_mode=GenerationMode.NEGATIVE)
+        yield st.builds(_about, wrong, names)
+
+
+def _about(case: Case, name: str | None) -> Case:
+    if name is not None and "connector" in case.path_parameters:
+        case.path_parameters["connector"] = name
+    return case
+
+
+def _configured(case: Case) -> Case:
+    """The same request with a config that is right, and whatever was drawn for it."""
+    body: Any = case.body
+    match body:
+        case {"config": dict(drawn)}:
+            case.body = body | {"config": drawn | CONNECTORS["source"]}
+        case dict():
+            case.body = body | CONNECTORS["source"]
+    return case
+
+
+def _for_each(cases: st.SearchStrategy[Case], ask: Callable[[Case], None]) -> None:
+    bounded = settings(
+        max_examples=EXAMPLES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    bounded(given(cases)(ask))()
+
+
+def _check(case: Case, answer: schemathesis.Response) -> None:
+    """An answer is what is described, or one of Connect's errors."""
+    if answer.status_code < HTTPStatus.BAD_REQUEST:
+        if answer.content:
+            checks = [content_type_conformance, response_schema_conformance]
+            case.validate_response(answer, checks=checks)
+        return
+    kind = answer.headers.get("content-type", ["application/json"])[0]
+    if kind != "application/json":  # the server's own page about a path that it cannot read
+        assert (answer.status_code, kind) == (
+            HTTPStatus.BAD_REQUEST,
+            "text/html;charset=iso-8859-1",
+        )
+    elif answer.content:
+        error = answer.json()
+        assert set(error) == {"error_code", "message"}
+        assert error["error_code"] == answer.status_code
