@@ -92,6 +92,11 @@ class Watching:
         finally:
             self._leave(mine)
 
+    @property
+    def watchers(self) -> int:
+        """How many watch just now."""
+        return len(self._queues)
+
     def end(self) -> None:
         """Nothing will change any more, also for those who begin to watch only now."""
         self._ended = True

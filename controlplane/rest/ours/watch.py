@@ -18,8 +18,12 @@ from controlplane.core.shown import plain, shown
 from controlplane.core.shown_records import document
 from controlplane.logs.log import LogError
 from controlplane.rest.calls import Call
-from controlplane.rest.errors import EVENTS, OK, Answer, BadQuestion
+from controlplane.rest.errors import EVENTS, OK, Answer, BadQuestion, NotReady
 from controlplane.watching import Seen, TooSlow
+
+WATCHERS_MOST = 1_000
+"""Who watch at once; others are told to come back. Each change is told to each of them, and what
+one does not take is kept for him, up to some MB."""
 
 SILENCE_S = 15
 """After so long without a change a comment is sent: who has gone away is noticed, and proxies do
@@ -31,6 +35,8 @@ async def watch(call: Call) -> Answer:
     since = _since(call)
     watching = call.service.watching
     assert watching is not None  # else this endpoint is not there
+    if watching.watchers >= WATCHERS_MOST:
+        raise NotReady(f"{WATCHERS_MOST} are watching already: try again later")
     changes = watching.changes(since)
     return Answer(OK, "", EVENTS, {"cache-control": "no-store"}, _events(changes, call))
 

@@ -3,11 +3,12 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from starlette.types import ASGIApp, Message
 
+from controlplane.rest.ours.watch import WATCHERS_MOST
 from tests.rest.plane import asked
 
 Event = dict[str, Any]
@@ -118,3 +119,19 @@ async def test_the_end_is_told() -> None:
     async with asked() as (plane, _), watching(plane.app) as blocks:
         plane._watching.end()
         assert read(await blocks.get())["event"] == "end"
+
+
+async def test_ten_thousand_watch() -> None:
+    """As many as may do; the others are told at once, and nobody is left when they have gone."""
+    async with asked() as (plane, client), AsyncExitStack() as stack:
+        queues = [
+            await stack.enter_async_context(watching(plane.app)) for _ in range(WATCHERS_MOST)
+        ]
+        refused = await asyncio.gather(*(client.get("/watch") for _ in range(9_000)))
+        assert {answer.status_code for answer in refused} == {503}
+        assert "retry-after" in refused[0].headers
+        await client.put("/connectors/orders/pause")
+        for blocks in queues:
+            assert read(await blocks.get())["data"]["after"] == "PAUSED"
+        await stack.aclose()
+        assert plane._watching.watchers == 0
