@@ -47,6 +47,7 @@ def plane_settings(configuration: Configuration, *, profile: str = KIP) -> Setti
     return Settings(
         profile=profile,
         worker=configuration.make(WorkerSettings, deciding),
+        administered=worker.admin_listeners is None,
         topics=worker.topics,
         partitions=_partitions(worker),
         exactly_once=worker.exactly_once,

@@ -36,7 +36,7 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import is_cluster, path_of
 from controlplane.observe import Logger, logger
 from controlplane.rest.app import App
-from controlplane.rest.calls import Service
+from controlplane.rest.calls import Part, Service
 from controlplane.rest.loggers import LOGGER, Loggers
 from controlplane.upkeep import UpkeepSettings, keep_looking_after
 from controlplane.watching import Watching
@@ -63,6 +63,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     profile: str = KIP
     """The release as which it reads and writes."""
     worker: Worker = Worker()
+    administered: bool = True
+    """Whether `app` has the endpoints that administer, too (KIP-495); see `Service.part`."""
     topics: Topics = Topics()
     partitions: Partitions = Partitions()
     exactly_once: bool = False
@@ -96,6 +98,7 @@ class _Known(NamedTuple):
     around: Surroundings
     context: Context
     loggers: Loggers
+    part: Part
 
 
 class ControlPlane:
@@ -107,7 +110,7 @@ class ControlPlane:
         self._log = log
         self._controller = controller
         self._follower = follower
-        self._around, self._context, self._loggers = known
+        self._around, self._context, self._loggers, self._part = known
         self._watching = Watching(follower, log, self._context.profile)
 
     @classmethod
@@ -147,7 +150,8 @@ class ControlPlane:
             await stack.enter_async_context(follower)
             world = World(around.now_ms, around.outside, notices, around.stepped)
             controller = await Controller.start(log, follower, context, world, settings.limits)
-            plane = cls(log, controller, follower, _Known(around, context, loggers))
+            part = Part.ALL if settings.administered else Part.PUBLIC
+            plane = cls(log, controller, follower, _Known(around, context, loggers, part))
             stack.callback(plane._watching.end)
             stack.push_async_callback(controller.close)
             upkeep = keep_looking_after(
@@ -178,6 +182,7 @@ class ControlPlane:
             log=self._log,
             watching=self._watching,
             loggers=self._loggers,
+            part=self._part,
         )
 
     @cached_property

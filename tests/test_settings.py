@@ -12,7 +12,7 @@ from controlplane.properties import MAX_PROPERTIES_BYTES, SettingsError
 from controlplane.security import JavaStore, KafkaSecurity, Sasl, Secret, Tls
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.access import AccessSettings, kafka_security
-from controlplane.settings.listening import Address, listening
+from controlplane.settings.listening import Address, administering, listening
 from controlplane.settings.sources import told_by_file
 from controlplane.settings.worker import deciding
 
@@ -289,6 +289,31 @@ def test_nowhere_to_listen(worker: Worker, told: str) -> None:
     """TLS is not spoken, and a port alone is no address."""
     with pytest.raises(SettingsError, match=r":1: listeners is '.*': use http://host:port"):
         worker.configuration(f"listeners={told}").make(WorkerSettings, listening)
+
+
+@pytest.mark.parametrize(
+    ("lines", "where"),
+    [
+        ([], None),
+        (["admin.listeners="], None),
+        (["admin.listeners=http://:2,http://b:3"], Address("0.0.0.0", 2)),
+    ],
+)
+def test_where_administrators_are_listened_to(
+    worker: Worker, lines: list[str], where: Address | None
+) -> None:
+    """Apart from all others only where an address is told (KIP-495)."""
+    assert worker.configuration(*lines).make(WorkerSettings, administering) == where
+
+
+@pytest.mark.parametrize(
+    ("told", "wrong"),
+    [("https://a:1", "only http:// can be served apart"), ("8083", "use http://host:port")],
+)
+def test_nowhere_to_listen_to_administrators(worker: Worker, told: str, wrong: str) -> None:
+    """TLS is for the listener of all, and a port alone is no address."""
+    with pytest.raises(SettingsError, match=rf":1: admin.listeners is '{told}': {wrong}"):
+        worker.configuration(f"admin.listeners={told}").make(WorkerSettings, administering)
 
 
 def test_secrets_are_never_shown(worker: Worker) -> None:

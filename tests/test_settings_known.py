@@ -76,6 +76,7 @@ JUDGE = r"""
         static String text(Object value) {
             if (value instanceof org.apache.kafka.common.config.types.Password secret)
                 return secret.value();
+            if (value instanceof Class<?> named) return named.getName();
             if (value instanceof List<?> list && list.isEmpty()) return "null";
             return value instanceof List<?> list ? String.join("|", list.toArray(String[]::new))
                 : String.valueOf(value);
@@ -194,7 +195,8 @@ ELSEWISE = {
 }
 """Texts that Kafka takes otherwise for some key."""
 
-AS_WRITTEN = {"bootstrap.servers", "response.http.headers.config"}
+CONVERTERS = {f"{what}.converter" for what in ("key", "value", "header")}
+AS_WRITTEN = {"bootstrap.servers", "response.http.headers.config", *CONVERTERS}
 """Texts that are taken apart later, by whoever uses them."""
 
 

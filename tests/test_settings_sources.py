@@ -256,7 +256,7 @@ def test_a_dollar_is_just_text_without_providers(file: Path) -> None:
 
 # --- keys that mean nothing -----------------------------------------------------------------
 
-COUNTING = ("group.id", "config.storage.topic", "offset.storage.topic")
+COUNTING = ("group.id", "key.converter", "config.storage.topic", "offset.storage.topic")
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_slips(file: Path, key: str, meant: str | None) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        "key.converter",
+        "key.converter.plugin.version",
         "value.converter.schema.registry.url",
         "producer.max.block.ms",
         "config.storage.min.insync.replicas",

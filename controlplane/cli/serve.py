@@ -6,8 +6,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -42,7 +42,7 @@ from controlplane.rest.app import App
 from controlplane.rest.loggers import LOGGER, Loggers
 from controlplane.rest.server import PortTaken, listen, serving, url_of
 from controlplane.settings import Configuration, WorkerSettings
-from controlplane.settings.listening import Address, listening
+from controlplane.settings.listening import Address, administering, listening
 from controlplane.settings.parts import FOLLOWER, SQLITE
 from controlplane.settings.worker import deciding
 from controlplane.watching import Watching
@@ -121,36 +121,57 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
         bound = listen(where.host, where.port)
     except PortTaken as taken:
         raise Refused(str(taken)) from None
-    with bound, suppress(asyncio.CancelledError):
-        asyncio.run(_serve(service, bound))
+    with (
+        bound,
+        _administering(log, reading.configuration) as apart,
+        suppress(asyncio.CancelledError),
+    ):
+        asyncio.run(_serve(service, bound, apart))
 
 
 def _address(log: str, told: Configuration, host: str | None, port: int | None) -> Address:
-    """Where to listen: flags, else what a worker with these settings listens on.
-
-    A cluster has its workers at the listeners that their file names, so there only what is told to
-    us counts.
-    """
+    """Where to listen: flags, else what a worker with these settings listens on."""
     if host is not None and port is not None:
         return Address(host, port)
-    to_us = told.only(lambda source: source.is_ours) if is_cluster(log) else told
-    usual = to_us.make(WorkerSettings, listening)
+    usual = _told_to_us(log, told).make(WorkerSettings, listening)
     return Address(
         usual.host if host is None else host,
         usual.port if port is None else port,
     )
 
 
-async def _serve(service: Service, bound: socket.socket) -> None:
+def _told_to_us(log: str, told: Configuration) -> Configuration:
+    """What counts of listeners: those that a cluster's file names are those of its workers."""
+    return told.only(lambda source: source.is_ours) if is_cluster(log) else told
+
+
+@contextmanager
+def _administering(log: str, told: Configuration) -> Iterator[socket.socket | None]:
+    """What listens for administrators, if they have a listener of their own."""
+    where = _told_to_us(log, told).make(WorkerSettings, administering)
+    if where is None:
+        yield None
+        return
+    try:
+        apart = listen(where.host, where.port)
+    except PortTaken as taken:
+        raise Refused(f"admin.listeners: {taken}") from None
+    with apart:
+        yield apart
+
+
+async def _serve(service: Service, bound: socket.socket, apart: socket.socket | None) -> None:
     """Serve until a signal cancels this."""
     _end_on_signals()
     loggers = _of_this_process(quiet=service.quiet)
     tell = logger(level=loggers.named(LOGGER))
     opened = _commanding if service.commands else _following
-    async with (
-        opened(service, tell, loggers) as (known, log),
-        serving(App(known, tell), bound) as server,
-    ):
+    async with AsyncExitStack() as stack:
+        known, log = await stack.enter_async_context(opened(service, tell, loggers))
+        server = await stack.enter_async_context(serving(App(known, tell), bound))
+        if apart is not None:
+            admin = App(known._replace(part=rest.Part.ADMIN), tell)
+            await stack.enter_async_context(serving(admin, apart))
         await _announce(service, log, known.follower, url_of(bound))
         settle()
         await server
@@ -204,6 +225,7 @@ async def _following(
 ) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
     """Read a log that others write."""
     reading, exactly_once = service.reading, service.exactly_once
+    to_us = _told_to_us(service.where, reading.configuration).settings(WorkerSettings)
     found = await open_log(service.where, reading.opening(exactly_once=exactly_once))
     try:
         _warn(service, found.problems)
@@ -225,6 +247,7 @@ async def _following(
                 log=found.log,
                 watching=Watching(follower, found.log, service.dialect),
                 loggers=loggers,
+                part=rest.Part.ALL if to_us.admin_listeners is None else rest.Part.PUBLIC,
             )
             yield known, found.log
     finally:

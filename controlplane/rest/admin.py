@@ -57,7 +57,7 @@ async def change_logger(call: Call) -> Answer:
 
 
 def _loggers(call: Call) -> Loggers:
-    """Where a worker has no listener for its administrators, nobody sees its loggers."""
+    """The loggers that are shown, if any are."""
     if call.service.loggers is None:
         raise NoSuchPath
     return call.service.loggers

@@ -1,5 +1,6 @@
 """A request that has found its endpoint, and what it is answered from."""
 
+from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from controlplane.asof import Then
@@ -44,6 +45,18 @@ class Commands(Protocol):
         ...
 
 
+class Part(Enum):
+    """Which endpoints a listener has: what administers may have one of its own (KIP-495)."""
+
+    ALL = "all"
+    PUBLIC = "what does not administer"
+    ADMIN = "what administers"
+
+    def has(self, template: tuple[str, ...]) -> bool:
+        """Whether an endpoint with this path is there."""
+        return self is Part.ALL or (self is Part.ADMIN) == (template[:1] == ("admin",))
+
+
 class Service(NamedTuple):
     """One cluster, as far as this process knows it."""
 
@@ -60,7 +73,8 @@ class Service(NamedTuple):
     """Where the past is read; None: only the present is answered from."""
     watching: Watching | None = None
     loggers: Loggers | None = None
-    """Those of this process; None: nobody may see them (as with an empty `admin.listeners`)."""
+    """Those of this process; None: nobody may see them."""
+    part: Part = Part.ALL
 
 
 class Call(NamedTuple):

@@ -28,7 +28,7 @@ from controlplane.rest import (
     signatures,
     writes,
 )
-from controlplane.rest.calls import Call, Commands
+from controlplane.rest.calls import Call, Commands, Part
 from controlplane.rest.errors import (
     OK,
     Answer,
@@ -67,7 +67,12 @@ class Endpoint(NamedTuple):
 
 
 def at(
-    path: tuple[str, ...], target: str, profile: Profile, *, compat: bool = False
+    path: tuple[str, ...],
+    target: str,
+    profile: Profile,
+    *,
+    compat: bool = False,
+    part: Part = Part.ALL,
 ) -> dict[str, Endpoint]:
     """What answers a path in a release, by method; `compat`: without what is ours.
 
@@ -77,7 +82,8 @@ def at(
     found = {
         one.method: one
         for one in ROUTES
-        if one.known(profile) and matches(one.template, path) and not (compat and one.ours)
+        if one.known(profile) and matches(one.template, path)
+        if part.has(one.template) and not (compat and one.ours)
     }
     if not found or not any(is_spelled_out(target, one.template) for one in found.values()):
         raise NoSuchPath

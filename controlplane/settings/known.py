@@ -13,9 +13,8 @@ from controlplane.settings.sources import Source, Told
 
 _UNUSED = {
     "records are converted where connectors run": """
-        key.converter key.converter.plugin.version
-        value.converter value.converter.plugin.version
-        header.converter header.converter.plugin.version
+        key.converter.plugin.version value.converter.plugin.version
+        header.converter.plugin.version
         internal.key.converter internal.value.converter""",
     "no tasks run here": "topic.creation.enable",
     "connector classes are named by a catalogue, --plugins": "plugin.discovery",
@@ -28,8 +27,7 @@ _UNUSED = {
         inter.worker.key.generation.algorithm inter.worker.key.size
         inter.worker.signature.algorithm inter.worker.verification.algorithms""",
     "only the policy Allowlist looks at it": "connector.client.config.override.allowlist",
-    "the interface has no such part here": """
-        rest.extension.classes admin.listeners""",
+    "the interface has no such part here": "rest.extension.classes",
     "there are no metrics of Java's here": """
         metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
         auto.include.jmx.reporter""",

@@ -1,6 +1,7 @@
 """Where a worker's settings tell us to listen, and as whom; what browsers and answers are told."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,16 +61,38 @@ def listening(settings: WorkerSettings) -> Address:
     """
     if not settings.listeners:
         return Address(settings.rest_host_name or LOOPBACK, settings.rest_port)
-    found = _listener(settings)
-    return Address(found["ip"] or found["host"] or EVERYWHERE, int(found["port"]))
+    return _address(_listener(settings))
+
+
+def administering(settings: WorkerSettings) -> Address | None:
+    """The first listener for what administers; None: there is none apart.
+
+    Raises:
+        BadValue: it is none, or is to be encrypted.
+    """
+    if not settings.admin_listeners:
+        return None
+    found = _parsed("admin.listeners", settings.admin_listeners)
+    if found["scheme"].lower() == "https":
+        told = ",".join(settings.admin_listeners)
+        raise BadValue("admin.listeners", f"is {told!r}: only http:// can be served apart")
+    return _address(found)
 
 
 def _listener(settings: WorkerSettings) -> re.Match[str]:
-    found = _URL.fullmatch(settings.listeners[0])
+    return _parsed("listeners", settings.listeners)
+
+
+def _parsed(key: str, urls: Sequence[str]) -> re.Match[str]:
+    found = _URL.fullmatch(urls[0])
     if found is None:
-        told = ",".join(settings.listeners)
-        raise BadValue("listeners", f"is {told!r}: use http://host:port or https://host:port")
+        told = ",".join(urls)
+        raise BadValue(key, f"is {told!r}: use http://host:port or https://host:port")
     return found
+
+
+def _address(found: re.Match[str]) -> Address:
+    return Address(found["ip"] or found["host"] or EVERYWHERE, int(found["port"]))
 
 
 def _is_encrypted(settings: WorkerSettings) -> bool:

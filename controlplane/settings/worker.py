@@ -77,6 +77,13 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     consumer_group_id: str | None = None
     """The group of every sink connector that does not override it; else `connect-<name>`."""
 
+    key_converter: str | None = None
+    """What connectors use that name none; configs are validated by it, and records converted where
+    connectors run. Of the values and the headers, too."""
+
+    value_converter: str | None = None
+    header_converter: str = Worker().header_converter
+
     config_providers: tuple[str, ...] = ()
     """KIP-297: names of those who know the values that are written `${name:path:key}`."""
 
@@ -85,6 +92,10 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     listeners: tuple[str, ...] = ()
     """Where to listen, as URLs; the first counts. Kafka's default is port 8083 of every interface;
     ours, of this machine only."""
+
+    admin_listeners: tuple[str, ...] | None = None
+    """KIP-495: where to listen for what administers; the first counts, and it must be an
+    `http://`. Not told it is there where all is; empty it is nowhere."""
 
     rest_host_name: str | None = None
     """Up to 2.8, where there are no `listeners`. Images set it still."""
@@ -166,6 +177,9 @@ def deciding(settings: WorkerSettings) -> Worker:
         topic_tracking_allow_reset=settings.topic_tracking_allow_reset,
         override_policy=_policy(settings.connector_client_config_override_policy),
         exactly_once_source=settings.exactly_once,
+        key_converter=settings.key_converter,
+        value_converter=settings.value_converter,
+        header_converter=settings.header_converter,
         config_providers=settings.config_providers,
     )
 

@@ -236,3 +236,22 @@ async def test_bad_input(arguments: Sequence[str], says: str) -> None:
     assert told.startswith(b"Error: ")
     assert says in told.decode()
     assert len(told.splitlines()) == 1
+
+
+async def test_administrators_may_have_a_listener_of_their_own(tmp_path: Path) -> None:
+    """Then their endpoints are there alone (KIP-495); a level that they set counts at once."""
+    with listen("127.0.0.1", 0) as free:
+        apart = f"http://127.0.0.1:{free.getsockname()[1]}"
+    told = tmp_path / "worker.properties"
+    told.write_text(f"admin.listeners={apart}\n", encoding="ascii")
+    async with running(LIFE, "--worker-properties", str(told)) as service:
+        async with httpx.AsyncClient() as client:
+            assert (await client.get(f"{service.url}/admin/loggers")).status_code == 404
+            assert (await client.get(f"{apart}/connectors")).status_code == 404
+            level = f"{apart}/admin/loggers/controlplane"
+            assert (await client.get(level)).json()["level"] == "INFO"
+            assert (await client.put(level, json={"level": "WARN"})).status_code == 200
+            await client.get(f"{service.url}/connectors/unheard-of")
+        _, said = await service.end()
+    assert "target=/admin/loggers " in said
+    assert "unheard-of" not in said
