@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from controlplane.core import commands
 from controlplane.core.commands import AnyCommand
+from controlplane.core.decide.writable import CONFIG_NOT_WRITTEN, TASKS_NOT_WRITTEN
 from controlplane.core.profiles import Profile
 
 _WRITING = "writing a config for connector {0.connector} to the config topic"
@@ -27,18 +28,17 @@ _STAGES: Mapping[type, str] = {
     commands.ResetOffsets: _OFFSETS,
 }
 
-_CONFIG_FAILED = "Error writing connector configuration to Kafka"
 _TARGET_FAILED = "Error writing target state to Kafka"
 
 _FAILURES: Mapping[type, str] = {
-    commands.CreateConnector: _CONFIG_FAILED,
-    commands.PutConfig: _CONFIG_FAILED,
-    commands.PatchConfig: _CONFIG_FAILED,
+    commands.CreateConnector: CONFIG_NOT_WRITTEN,
+    commands.PutConfig: CONFIG_NOT_WRITTEN,
+    commands.PatchConfig: CONFIG_NOT_WRITTEN,
     commands.DeleteConnector: "Error removing connector configuration from Kafka",
     commands.PauseConnector: _TARGET_FAILED,
     commands.ResumeConnector: _TARGET_FAILED,
     commands.StopConnector: _TARGET_FAILED,
-    commands.PublishTasks: "Error writing task configurations to Kafka",
+    commands.PublishTasks: TASKS_NOT_WRITTEN,
     commands.FenceTasks: "Error writing task count record to Kafka",
     commands.SetLoggerLevel: "Error writing logger level to Kafka",
 }

@@ -219,6 +219,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """A connector can be created with its first offsets."""
     patches_configs: bool
     """Some keys of a config can be changed."""
+    records_bounded: bool
+    """A record of more than 1 MiB is not sent: whoever asked for it is told that it failed."""
     names_lose_surrogates: bool
     """Half a surrogate in a connector's name is a question mark in its keys; else it is refused."""
     own_offsets_anywhere: bool

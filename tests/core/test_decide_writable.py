@@ -16,6 +16,7 @@ from controlplane.core.commands import (
     StopConnector,
 )
 from controlplane.core.context import Worker
+from controlplane.core.decide.writable import OVERHEAD_BYTES, REQUEST_MAX_BYTES
 from controlplane.core.plan import Reason
 from tests.core.deciding import PROPERTIES, SOURCE, planned, refused
 from tests.core.logs import Pair, config, read
@@ -111,6 +112,30 @@ def test_the_longest_config_is_taken() -> None:
     (step,) = planned([], CreateConnector("b", {**PROPERTIES, **longest})).steps
     state = read(config(*((record.key, record.value) for record in step.records)), "kip")
     assert state.config.connectors["b"].items() >= longest.items()
+
+
+@pytest.mark.parametrize(
+    ("release", "over", "fits"), [("3.9", 0, True), ("3.9", 1, False), ("kip", 1, True)]
+)
+def test_the_largest_record(release: str, over: int, fits: bool) -> None:
+    """A worker's producer sends no more than 1 MiB at once; a log of ours takes more."""
+    (step,) = planned([], PutConfig("b", {**PROPERTIES, "v": ""}), release).steps
+    size = sum(len(draft.key) + len(draft.value or b"") for draft in step.records)
+    longer = {"v": "x" * (REQUEST_MAX_BYTES - OVERHEAD_BYTES - size + over)}
+    command = PutConfig("b", {**PROPERTIES, **longer})
+    if fits:
+        assert planned([], command, release).steps
+    else:
+        rejected = refused([], command, release)
+        assert rejected.reason is Reason.FAILED
+        assert rejected.text == "Error writing connector configuration to Kafka"
+
+
+def test_task_configs_can_be_too_large() -> None:
+    """What the connector makes of its config has a sentence of its own."""
+    rejected = refused([A], PublishTasks("a", ({"v": "x" * REQUEST_MAX_BYTES},)), "3.9")
+    assert rejected.reason is Reason.FAILED
+    assert rejected.text == "Error writing task configurations to Kafka"
 
 
 def test_a_name_can_be_read_back() -> None:

@@ -20,7 +20,7 @@ from controlplane.core.decide import (
     tasks,
     topics,
 )
-from controlplane.core.decide.writable import malformed
+from controlplane.core.decide.writable import malformed, oversized
 from controlplane.core.plan import Plan, Question, Rejected
 from controlplane.core.state import ClusterState
 
@@ -52,4 +52,5 @@ def decide(state: ClusterState, command: commands.AnyCommand, context: Context) 
 
     `state` must hold everything that was appended before: a decision is as good as its reading.
     """
-    return malformed(command) or _TABLE[type(command)](state, command, context)
+    decision = malformed(command) or _TABLE[type(command)](state, command, context)
+    return oversized(command, decision, context) or decision

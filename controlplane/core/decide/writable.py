@@ -5,14 +5,14 @@ truths; who asks from within a program must do so himself.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from controlplane.core import commands
 from controlplane.core.context import Context
 from controlplane.core.jackson import MAX_NAME_BYTES, MAX_STRING_UNITS
 from controlplane.core.java import encode_key
-from controlplane.core.plan import Reason, Rejected
+from controlplane.core.plan import Plan, Reason, Rejected
 from controlplane.core.records import Properties
 from controlplane.core.state import ClusterState
 
@@ -91,6 +91,40 @@ def _is_too_long(text: str) -> bool:
 
 def _kind(value: Any) -> str:
     return f"of type {type(value).__name__}"
+
+
+# --- what a worker cannot send ------------------------------------------------------------------
+
+REQUEST_MAX_BYTES = 1_048_576
+"""Of one record, with all that goes with it (`max.request.size` of a producer, by default)."""
+
+OVERHEAD_BYTES = 88
+"""What goes with it, in these sizes: the head of a batch (61), the most that a record takes (21),
+the lengths of key and value, the number of headers (`DefaultRecord#recordSizeUpperBound`)."""
+
+CONFIG_NOT_WRITTEN = "Error writing connector configuration to Kafka"
+TASKS_NOT_WRITTEN = "Error writing task configurations to Kafka"
+
+_NOT_WRITTEN: Mapping[type, str] = {
+    commands.CreateConnector: CONFIG_NOT_WRITTEN,
+    commands.PutConfig: CONFIG_NOT_WRITTEN,
+    commands.PatchConfig: CONFIG_NOT_WRITTEN,
+    commands.PublishTasks: TASKS_NOT_WRITTEN,
+}
+"""What can be that large, and what a worker says of it."""
+
+
+def oversized(command: commands.AnyCommand, decision: object, context: Context) -> Rejected | None:
+    """Why a plan cannot be carried out by a release, though our own logs take larger records."""
+    text = _NOT_WRITTEN.get(type(command))
+    if text is None or not context.profile.records_bounded or not isinstance(decision, Plan):
+        return None
+    drafts = (draft for step in decision.steps for draft in step.records)
+    fit = all(
+        len(draft.key) + len(draft.value or b"") + OVERHEAD_BYTES <= REQUEST_MAX_BYTES
+        for draft in drafts
+    )
+    return None if fit else Rejected(Reason.FAILED, text)
 
 
 # --- what releases do, to their harm ------------------------------------------------------------

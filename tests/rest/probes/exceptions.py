@@ -11,7 +11,6 @@ REBALANCE = "one run saw what it saw in the middle of a rebalance, or before a l
 STANDALONE = "a standalone worker, which starts tasks before it answers and has words of its own"
 STUCK = "there is no broker that could be stuck"
 NOT_HTTP = "what is no HTTP/1.1 our server refuses, or takes, in words and ways of its own"
-SIZE = "an embedded log takes records of any size: the connector that none of Kafka's takes is here"
 JAVA = "classes and loggers of a Java machine, which is not here"
 ADMIN = "there are no listeners apart for what administers (admin.listeners)"
 PROTOCOL = "there is no group, whose older protocols let anybody speak for a worker"
@@ -45,7 +44,6 @@ EXCEPTIONS: Mapping[str, Iterable[int]] = {
     ),
     STUCK: range(2132, 2142),
     NOT_HTTP: (7, 307, 311, 313, 468, 849),
-    SIZE: (550, 551, 764, 785, 863, 889, 1093, 1557),
     JAVA: (1404, 1435, 1436, 1440, 1442, 1467, 1468, 1469, 1930, 2086),
     ADMIN: (1863, 1864, 1865, 1924, 1925, 1932, 1933, 1934),
     PROTOCOL: (1887, 1888, 1890, 1892, 1893, 1894, 1936, 1937, 1943),
