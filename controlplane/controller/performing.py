@@ -89,8 +89,8 @@ class Performing:
                 failed = await self._try(asked, step)
                 end = end if failed is None else []
                 await self._append(asked, end)
-            if failed is not None:
-                await self.take_back(asked, [*done, step], failed)
+            if failed is not None:  # an earlier process may have come farther than we did
+                await self.take_back(asked, plan.steps if accepted else [*done, step], failed)
                 return failed
             begun = []
             done.append(step)

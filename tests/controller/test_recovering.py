@@ -1,5 +1,8 @@
 """Creations with first offsets that died, where they would be refused by now (KIP-995)."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from controlplane.core import views
@@ -17,6 +20,7 @@ from tests.controller.scene import (
     raw,
     written,
 )
+from tests.laws.commands.world import Clock, Extent, Kafka, Trouble
 
 SOURCE = {"connector.class": "lab.Source"}
 CREATE = CreateConnector("orders", SOURCE, None, (OffsetChange({"page": 1}, {"row": 1}),))
@@ -58,6 +62,45 @@ async def test_taken_back(step: str) -> None:
     before = await written(log, OFFSETS)
     async with plane_on(log, plugins=KNOWN):
         assert await written(log, OFFSETS) == before
+
+
+@pytest.mark.parametrize("offsets", [CREATE.initial_offsets, (OffsetChange({"page": 1}, None),)])
+async def test_half_wiped(offsets: tuple[OffsetChange, ...]) -> None:
+    """One of two topics was wiped, and its class is gone: the other one is wiped then, too."""
+    log = MemoryLog()
+    for topic in (OFFSETS, "own"):
+        await log.create_topic(topic, 1)
+        await log.append([raw(topic, '["orders",{"page":9}]', '{"row":9}')])
+    config = {**SOURCE, "offsets.storage.topic": "own"}
+    async with plane_on(log, plugins=KNOWN, stepped=crash_after("wipe-copy")) as plane:
+        with pytest.raises(Crash):
+            await plane.execute(CreateConnector("orders", config, None, offsets))
+    assert (await written(log, "own"))[-1][1] == '{"row":9}'
+    async with plane_on(log, plugins=GONE) as plane:
+        assert views.connectors(plane.state) == []
+    for topic in (OFFSETS, "own"):
+        left = dict(await written(log, topic))
+        assert left['["orders",{"page":9}]'] is None
+        assert left.get('["orders",{"page":1}]') is None
+
+
+async def test_trouble_while_it_is_completed() -> None:
+    """What was set before the crash is taken back, though the process after it never set it."""
+    kinds = [{"class": "lab.Sink", "type": "sink"}]
+    known = parse_catalogue(msgspec.json.encode(kinds))
+    kafka = Kafka(Clock())
+    change = OffsetChange({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 5})
+    config = {"connector.class": "lab.Sink", "topics": "t"}
+    log = MemoryLog()
+    around: dict[str, Any] = {"plugins": known, "outside": kafka}
+    async with plane_on(log, stepped=crash_after("write"), **around) as plane:
+        with pytest.raises(Crash):
+            await plane.execute(CreateConnector("orders", config, None, (change,)))
+    assert await kafka.group_offsets("connect-orders") == (("t", 0, 5),)
+    kafka.trouble = Trouble(0, Extent.NOTHING)
+    async with plane_on(log, **around) as plane:
+        assert views.connectors(plane.state) == []
+    assert await kafka.group_offsets("connect-orders") == ()
 
 
 @pytest.mark.parametrize("step", ["wipe", "write"])

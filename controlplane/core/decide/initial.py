@@ -3,7 +3,8 @@
 An earlier connector of that name may have left offsets, and deleting it does not take them away. So
 they are wiped first, then those asked for are written, and the connector config comes last: until
 it is there no task starts, whatever the offsets are. A crash in between may lose what was left of
-the earlier connector; it never starts the new one from a half-made position.
+the earlier connector; it never starts the new one from a half-made position, nor leaves such a one
+to the next connector of that name: what is taken back ends with the old offsets, or with none.
 """
 
 import msgspec
@@ -55,7 +56,7 @@ def create(
         return done
     steps = (
         *kept.fence(),
-        *_told_as(_WIPE, command, kept.wipe(known)),
+        *_told_as(_WIPE, command, kept.start_over(known)),
         *_told_as(_SET, command, kept.start_at(wanted)),
         *_creation(state, command, config, context),
     )

@@ -63,6 +63,10 @@ class Kept(Protocol):
         """Set some, take away others."""
         ...
 
+    def start_over(self, known: Offsets) -> tuple[Step, ...]:
+        """Take away all that there is, and all of it even where this is to be taken back."""
+        ...
+
     def start_at(self, wanted: Offsets) -> tuple[Step, ...]:
         """Set some where there are none; each step can be taken back."""
         ...

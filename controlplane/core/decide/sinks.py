@@ -85,6 +85,10 @@ class SinkOffsets:
         )
         return (Step("write", action=AlterGroup(self._name, self._group, put, removed)),)
 
+    def start_over(self, known: Offsets) -> tuple[Step, ...]:
+        """Delete the group: it is there as a whole, or not at all."""
+        return self.wipe(known)
+
     def start_at(self, wanted: Offsets) -> tuple[Step, ...]:
         """Set the offsets of a group that was deleted before, and can be deleted again."""
         wanted = tuple(one for one in wanted if one[1] is not None)

@@ -66,6 +66,13 @@ class SourceOffsets:
         """Set and take away."""
         return self._steps("write", wanted)
 
+    def start_over(self, known: Offsets) -> tuple[Step, ...]:
+        """Take these away, from two topics perhaps; half of them would be a position of nobody's.
+
+        How far it came, nobody knows behind a crash: so what takes it back does it once more.
+        """
+        return tuple(msgspec.structs.replace(step, undo=step) for step in self.wipe(known))
+
     def start_at(self, wanted: Offsets) -> tuple[Step, ...]:
         """Set what nobody had an offset of before; what was set can be taken away again."""
         set_ = tuple(one for one in wanted if one[1] is not None)

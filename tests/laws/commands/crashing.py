@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from itertools import pairwise
 
 from controlplane.controller.controller import Ended
-from controlplane.core.commands import AnyCommand
+from controlplane.core.commands import AnyCommand, CreateConnector
 from controlplane.core.entry import Entry
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Refusal
@@ -17,7 +17,7 @@ from tests.controller.scene import COMMANDS
 from tests.laws.commands.life import Act, Crashed, Life, Seen
 from tests.laws.commands.living import TOPICS, Cluster
 from tests.laws.commands.places import Place
-from tests.laws.commands.world import Groups
+from tests.laws.commands.world import Extent, Groups, Trouble, plugins
 
 
 async def crashes(life: Life, new: Callable[[], Place]) -> list[Crashed]:
@@ -62,7 +62,25 @@ async def _crashed(
         anew=anew,
         reissued=reissued,
         acted=tuple(one.action for one in survivor.kafka.acted),
+        failed=await _failed(life, new, act, entries, groups),
     )
+
+
+async def _failed(
+    life: Life, new: Callable[[], Place], act: Act, entries: Sequence[Entry], groups: Groups
+) -> tuple[Seen, ...]:
+    """Creations with offsets only: what is left where the next one cannot complete them."""
+    command = act.command
+    if not isinstance(command, CreateConnector) or command.initial_offsets is None:
+        return ()
+    ignorant, troubled = _another(life, groups), _another(life, groups)
+    ignorant.plugins = plugins(ignorant.hooks, {"lab.Other": "source"})
+    troubled.kafka.trouble = Trouble(0, Extent.NOTHING)
+    seen = []
+    for cluster in (ignorant, troubled):
+        async with _copied(entries, new()) as log, cluster.plane(log) as plane:
+            seen.append(_seen(plane, cluster))
+    return tuple(seen)
 
 
 def _another(life: Life, groups: Groups) -> Cluster:

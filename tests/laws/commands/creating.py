@@ -14,7 +14,7 @@ from controlplane.core.commands import (
 from controlplane.core.evolve import fold
 from controlplane.core.plan import Outcome, Reason, Rejected
 from controlplane.core.records import Target
-from tests.laws.commands.life import Act, Effective, Life, wanted_offsets
+from tests.laws.commands.life import Act, Effective, Life, Seen, wanted_offsets
 
 CREATED_BY = (CreateConnector, PutConfig)
 
@@ -107,15 +107,24 @@ def n2(life: Life) -> Iterator[None]:
 
 
 def n3(life: Life) -> Iterator[None]:
-    """A creation that failed on its way leaves no offsets but old ones, and no connector."""
+    """A creation that failed on its way leaves all old offsets or none, and no connector."""
     for act, command in _with_offsets(life):
         if isinstance(act.ended, Rejected) and not life.disturbed(act):
-            before, after = (
-                one.offsets(act.name, command.config) for one in (act.before, act.after)
-            )
             assert act.after.config(act.name) is None
-            assert after.items() <= before.items()
+            _left_whole(act, command, act.after)
             yield
+    for crash, command in life.crashes_of(CreateConnector):
+        for after in crash.failed:
+            if after.config(crash.act.name) is None:
+                _left_whole(crash.act, command, after)
+                yield
+
+
+def _left_whole(act: Act, command: CreateConnector, after: Seen) -> None:
+    """Whoever is next to have the name begins at the old position or at none, wherever he looks."""
+    for config in (command.config, {**command.config, "offsets.storage.topic": None}):
+        left = after.offsets(act.name, config)
+        assert left in ({}, act.before.offsets(act.name, config))
 
 
 def n4(life: Life) -> Iterator[None]:

@@ -226,6 +226,9 @@ class Crashed(NamedTuple):
     reissued: Seen
     acted: tuple[AnyAction, ...]
     """What was done outside when the next one took over and was asked with the same key."""
+    failed: tuple[Seen, ...]
+    """What was left of a creation with offsets by one that knows no such class, and by one that
+    had trouble outside."""
 
 
 class Known(NamedTuple):

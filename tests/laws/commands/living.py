@@ -84,6 +84,7 @@ class Cluster:
         self.clock = Clock() if now_ms is None else Clock(now_ms)
         self.kafka = Kafka(self.clock, groups)
         self.hooks = Hooks()
+        self.plugins = plugins(self.hooks)
         self.fuse = Fuse()
         self.stepped: Stepped = self.fuse
 
@@ -97,7 +98,7 @@ class Cluster:
             limits=self.limits,
         )
         around = Surroundings(
-            plugins=plugins(self.hooks),
+            plugins=self.plugins,
             outside=self.kafka,
             notices=Unheard(),
             now_ms=self.clock,

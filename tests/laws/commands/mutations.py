@@ -70,7 +70,7 @@ MUTATIONS = [
     Mutation(
         "offsets of an earlier life are not wiped",
         INITIAL,
-        "        *_told_as(_WIPE, command, kept.wipe(known)),\n",
+        "        *_told_as(_WIPE, command, kept.start_over(known)),\n",
         "",
         "N1",
     ),
@@ -88,6 +88,20 @@ MUTATIONS = [
         PERFORMING,
         "in reversed(begun) if step.undo is not None)",
         "in reversed(begun) if False)",
+        "N3",
+    ),
+    Mutation(
+        "what was half wiped stays so",
+        SOURCES,
+        "return tuple(msgspec.structs.replace(step, undo=step) for step in self.wipe(known))",
+        "return self.wipe(known)",
+        "N3",
+    ),
+    Mutation(
+        "only what was repeated is taken back",
+        PERFORMING,
+        "plan.steps if accepted else [*done, step]",
+        "[*done, step]",
         "N3",
     ),
     # --- configs and tasks --------------------------------------------------------------------

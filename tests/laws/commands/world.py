@@ -151,9 +151,11 @@ class Hooks:
         return Done(definite=True)
 
 
-def plugins(hooks: Hooks) -> Plugins:
-    """A worker that knows one source and one sink."""
-    kinds = {SOURCE: "source", SINK: "sink"}
+KINDS = {SOURCE: "source", SINK: "sink"}
+
+
+def plugins(hooks: Hooks, kinds: Mapping[str, str] = KINDS) -> Plugins:
+    """A worker that knows one source and one sink, or other classes."""
     listed = [Plugin(class_name=name, type=kind, hook=hooks) for name, kind in kinds.items()]
     return Plugins(listed, kafkas_own())
 
