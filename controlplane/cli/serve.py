@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from ipaddress import ip_address
 from pathlib import Path
 
 import click
@@ -38,8 +39,9 @@ from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.observe import Logger, Passing, logger
 from controlplane.plane import ControlPlane, Surroundings
 from controlplane.rest import calls as rest
-from controlplane.rest.app import App
+from controlplane.rest.front import Front
 from controlplane.rest.loggers import LOGGER, Loggers
+from controlplane.rest.security.protecting import Protection
 from controlplane.rest.server import PortTaken, listen, serving, url_of
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.listening import Address, administering, listening
@@ -116,6 +118,8 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     service = Service(
         log, reading, spoken, read_plugins(plugins), support, follow, quiet, read_only
     )
+    of_listeners = _told_to_us(log, reading.configuration)
+    protection = Protection.told(reading.configuration, of_listeners)
     try:
         where = _address(log, reading.configuration, host, port)
         bound = listen(where.host, where.port)
@@ -126,7 +130,7 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
         _administering(log, reading.configuration) as apart,
         suppress(asyncio.CancelledError),
     ):
-        asyncio.run(_serve(service, bound, apart))
+        asyncio.run(_serve(service, protection, bound, apart))
 
 
 def _address(log: str, told: Configuration, host: str | None, port: int | None) -> Address:
@@ -160,21 +164,37 @@ def _administering(log: str, told: Configuration) -> Iterator[socket.socket | No
         yield apart
 
 
-async def _serve(service: Service, bound: socket.socket, apart: socket.socket | None) -> None:
+async def _serve(
+    service: Service, protection: Protection, bound: socket.socket, apart: socket.socket | None
+) -> None:
     """Serve until a signal cancels this."""
     _end_on_signals()
     loggers = _of_this_process(quiet=service.quiet)
-    tell = logger(level=loggers.named(LOGGER))
+    front = Front(protection, service.dialect, logger(level=loggers.named(LOGGER)))
     opened = _commanding if service.commands else _following
+    limits, tls = protection.limits, protection.tls
     async with AsyncExitStack() as stack:
-        known, log = await stack.enter_async_context(opened(service, tell, loggers))
-        server = await stack.enter_async_context(serving(App(known, tell), bound))
+        known, log = await stack.enter_async_context(opened(service, front.logger, loggers))
+        app = front.before(known)
+        server = await stack.enter_async_context(serving(app, bound, limits, tls))
         if apart is not None:
-            admin = App(known._replace(part=rest.Part.ADMIN), tell)
-            await stack.enter_async_context(serving(admin, apart))
-        await _announce(service, log, known.follower, url_of(bound))
+            admin = front.before(known._replace(part=rest.Part.ADMIN))
+            await stack.enter_async_context(serving(admin, apart, limits))
+        url = url_of(bound, encrypted=tls is not None)
+        await _announce(service, log, known.follower, url)
+        _warn_of_strangers(service, protection, bound)
         settle()
         await server
+
+
+def _warn_of_strangers(service: Service, protection: Protection, bound: socket.socket) -> None:
+    """Say so where whoever reaches this machine may do everything."""
+    host = bound.getsockname()[0]
+    if service.commands and not protection.auth.asks and not ip_address(host).is_loopback:
+        note(
+            f"Warning: whoever reaches {host} may do everything: tell who may come in with "
+            "auth.password.file, auth.token.file or auth.proxy.header"
+        )
 
 
 QUIET_LIBRARIES = ("aiokafka", "uvicorn")

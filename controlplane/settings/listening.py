@@ -99,13 +99,17 @@ def _is_encrypted(settings: WorkerSettings) -> bool:
     return bool(settings.listeners) and _listener(settings)["scheme"].lower() == "https"
 
 
-def listener_tls(configuration: Configuration) -> ServerTls | None:
+def listener_tls(
+    configuration: Configuration, of_listeners: Configuration | None = None
+) -> ServerTls | None:
     """As whom the first listener answers; None: it is no `https://`.
+
+    `of_listeners` is what counts of listeners; None: all of it.
 
     Raises:
         SettingsError: it has no key, or a setting cannot be used.
     """
-    if not configuration.make(WorkerSettings, _is_encrypted):
+    if not (of_listeners or configuration).make(WorkerSettings, _is_encrypted):
         return None
     prefix = HTTPS if any(key.startswith(HTTPS) for key in configuration.told) else ""
 

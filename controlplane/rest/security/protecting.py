@@ -29,17 +29,22 @@ class Protection(NamedTuple):
     """For the server; what is mounted elsewhere is encrypted by others."""
 
     @classmethod
-    def told(cls, configuration: Configuration) -> "Protection":
+    def told(
+        cls, configuration: Configuration, of_listeners: Configuration | None = None
+    ) -> "Protection":
         """What flags, the environment and a worker's file say.
+
+        `of_listeners` is what counts of listeners and their answers; None: all of it.
 
         Raises:
             SettingsError: a value cannot be used.
         """
-        tls = listener_tls(configuration)
+        of_listeners = of_listeners or configuration
+        tls = listener_tls(configuration, of_listeners)
         return cls(
             configuration.settings(AuthSettings, AUTH),
             configuration.settings(HttpLimits, HTTP),
-            configuration.settings(AnswerSettings),
+            of_listeners.settings(AnswerSettings),
             None if tls is None else server_context(tls),
         )
 
