@@ -181,8 +181,8 @@ async def _serve(
             admin = front.before(known._replace(part=rest.Part.ADMIN))
             await stack.enter_async_context(serving(admin, apart, limits))
         url = url_of(bound, encrypted=tls is not None)
-        await _announce(service, log, known.follower, url)
         _warn_of_strangers(service, protection, bound)
+        await _announce(service, log, known.follower, url)
         settle()
         await server
 

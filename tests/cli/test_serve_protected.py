@@ -1,0 +1,86 @@
+"""`controlplane serve` before strangers: who is let in, encrypted, measured, warned."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from controlplane.rest.security.hashes import Kept, TokenHash
+from controlplane.rest.security.roles import Role
+from tests.cli.calling import call, refusal
+from tests.cli.test_serve import LIFE, running
+from tests.rest.security.certificate import Made
+from tests.rest.security.test_server import pem, trusting
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    """A file with one token, `t0ken`, for who may view."""
+    path = tmp_path / "tokens"
+    path.write_text(f"{Kept('ann', Role.VIEW, TokenHash.of('t0ken'))}\n", "ascii")
+    return path
+
+
+async def test_who_may_come_in(tokens: Path, tmp_path: Path) -> None:
+    """As told; the commands of who is let in have his name, log lines have no token."""
+    told = ("--override", f"auth.token.file={tokens}")
+    headers = {"authorization": "Bearer t0ken"}
+    async with (
+        running(f"sqlite:///{tmp_path}/state.db", *told) as service,
+        httpx.AsyncClient() as client,
+    ):
+        assert (await client.get(f"{service.url}/connectors")).status_code == 401
+        assert (await client.get(f"{service.url}/connectors", headers=headers)).json() == []
+        refused = await client.put(f"{service.url}/connectors/x/pause", headers=headers)
+        assert refused.status_code == 403
+        code, told_of = await service.end()
+    assert code == 0
+    assert "event=request_refused method=GET target=/connectors status=401" in told_of
+    assert "t0ken" not in told_of
+
+
+async def test_metrics_are_there() -> None:
+    """What the log holds, and what has been asked for."""
+    async with running(LIFE) as service, httpx.AsyncClient() as client:
+        await client.get(f"{service.url}/connectors")
+        text = (await client.get(f"{service.url}/metrics")).text
+    assert "\nkafka_connect_worker_connector_count 10.0\n" in text
+    asked = 'controlplane_http_requests_total{method="GET",route="/connectors",status="200"} 1.0'
+    assert asked in text
+
+
+async def test_encrypted(tmp_path: Path) -> None:
+    """By a listener of a worker's file; the address that is printed says so."""
+    made = Made.of("mine")
+    keys = {key.replace("_", "."): text for key, text in pem(tmp_path, made).items()}
+    told = {"listeners": "https://127.0.0.1:0"} | keys
+    worker = tmp_path / "worker.properties"
+    worker.write_text("".join(f"{key}={text}\n" for key, text in told.items()), "ascii")
+    async with running(LIFE, "--worker", str(worker), port=()) as service:
+        assert service.url.startswith("https://127.0.0.1:")
+        async with httpx.AsyncClient(verify=trusting(made)) as client:
+            assert (await client.get(f"{service.url}/")).status_code == 200
+
+
+async def test_who_asks_nobody_is_warned(tokens: Path, tmp_path: Path) -> None:
+    """Where more than this machine can reach what changes something."""
+    everywhere = (f"sqlite:///{tmp_path}/state.db", "--host", "0.0.0.0")
+    for told, warned in (((), 1), (("--override", f"auth.token.file={tokens}"), 0)):
+        async with running(*everywhere, *told) as service:
+            _, said = await service.end()
+        assert said.count("Warning: whoever reaches 0.0.0.0 may do everything") == warned
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ("auth.token.file=nowhere", "nowhere cannot be read: No such file"),
+        ("auth.proxy.header=X-User", "auth.proxy.addresses does not say from whom"),
+        ("listeners=https://127.0.0.1:0", "ssl.keystore.location is not told"),
+        ("http.body.max.bytes=0", "use a whole number from 1"),
+        ("response.http.headers.config=X", "response.http.headers.config has 'X'"),
+    ],
+)
+def test_settings_that_cannot_be_used(told: str, reason: str) -> None:
+    """One sentence, and it does not begin."""
+    assert reason in refusal(call("serve", LIFE, "--port", 0, "--override", told))
