@@ -12,7 +12,6 @@ STANDALONE = "a standalone worker, which starts tasks before it answers and has 
 STUCK = "there is no broker that could be stuck"
 NOT_HTTP = "what is no HTTP/1.1 our server refuses, or takes, in words and ways of its own"
 JAVA = "classes and loggers of a Java machine, which is not here"
-ADMIN = "there are no listeners apart for what administers (admin.listeners)"
 PROTOCOL = "there is no group, whose older protocols let anybody speak for a worker"
 PROVIDERS = "what a config provider would put in is not known here, and believed"
 NULL_PATCH = "a patch is read before its connector is looked for"
@@ -45,7 +44,6 @@ EXCEPTIONS: Mapping[str, Iterable[int]] = {
     STUCK: range(2132, 2142),
     NOT_HTTP: (7, 307, 311, 313, 468, 849),
     JAVA: (1404, 1435, 1436, 1440, 1442, 1467, 1468, 1469, 1930, 2086),
-    ADMIN: (1863, 1864, 1865, 1924, 1925, 1932, 1933, 1934),
     PROTOCOL: (1887, 1888, 1890, 1892, 1893, 1894, 1936, 1937, 1943),
     PROVIDERS: (1898, 1899, 1900, 1901, 1903, 1904),
     NULL_PATCH: (132, 971),

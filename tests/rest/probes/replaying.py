@@ -17,6 +17,8 @@ from controlplane.embedding import plane_settings
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Surroundings
 from controlplane.plugins import catalogued
+from controlplane.rest.app import App
+from controlplane.rest.calls import Part
 from controlplane.rest.security.hashes import Scrypt
 from controlplane.rest.security.protecting import Protection, protected
 from controlplane.rest.server import listen, serving
@@ -45,6 +47,8 @@ class World(NamedTuple):
 
     app: ASGIApp
     address: Address
+    admin: Address
+    """The listener for administrators."""
     runtime: Runtime
 
 
@@ -80,8 +84,9 @@ async def replay(about: Row, rest: list[Row]) -> tuple[list[Exchange], list[Row]
 async def _sent(row: Row, world: World) -> Response:
     if not row.target.isascii():
         return await call(world.app, row, PREFIX, KEY)
-    host, port = world.address
-    return await ask(world.address, request_of(row, PREFIX, f"{host}:{port}", KEY))
+    address = world.admin if row.worker == "admin" else world.address
+    host, port = address
+    return await ask(address, request_of(row, PREFIX, f"{host}:{port}", KEY))
 
 
 @asynccontextmanager
@@ -93,11 +98,12 @@ async def _opened(about: Row, recording: Recording) -> AsyncIterator[World]:
         around = Surroundings(plugins=_plugins(), outside=broker)
         async with ControlPlane.open(log, settings, around) as plane:
             app = protected(plane.app, Protection.told(told))
-            listening = listen("127.0.0.1", 0)
-            async with serving(app, listening):
+            admin = App(plane.service._replace(part=Part.ADMIN))
+            listening, apart = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
+            async with serving(app, listening), serving(admin, apart):
                 runtime = Runtime(log, plane, broker, recording)
                 await runtime.lead()
-                yield World(app, listening.getsockname(), runtime)
+                yield World(app, listening.getsockname(), apart.getsockname(), runtime)
 
 
 def _told(worker: Mapping[str, str], folder: Path) -> Configuration:
