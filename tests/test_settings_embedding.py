@@ -30,6 +30,7 @@ consumer.group.id=sinks
 connector.client.config.override.policy=${env::POLICY}
 config.providers=env
 config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider
+key.converter=org.apache.kafka.connect.storage.StringConverter
 offset.storage.partitions=3
 status.storage.partitions=-1
 controller.commands.waiting=7
@@ -61,6 +62,7 @@ def test_what_is_told(tmp_path: Path) -> None:
             topic_tracking_allow_reset=False,
             override_policy="None",
             exactly_once_source=True,
+            key_converter="org.apache.kafka.connect.storage.StringConverter",
             config_providers=("env",),
         ),
         topics=Topics("fleet-configs", "fleet-offsets", "fleet-status"),
@@ -79,6 +81,17 @@ def test_what_is_told(tmp_path: Path) -> None:
 def test_nothing_told(tmp_path: Path) -> None:
     """An empty file tells what no file does."""
     assert told_to_plane(written(tmp_path, "")) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("line", "administered"),
+    [("", True), ("admin.listeners=", False), ("admin.listeners=http://:1", False)],
+)
+def test_who_administers(tmp_path: Path, line: str, *, administered: bool) -> None:
+    """Elsewhere or nowhere, as soon as the file says so (KIP-495)."""
+    file = tmp_path / "worker.properties"
+    file.write_text(line, "ascii")
+    assert told_to_plane(file).administered is administered
 
 
 def test_a_flag_beats_the_file(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_defaults_are_kafkas(judge: Path) -> None:
 
 
 def _kafkas_text(value: Any) -> str:
-    return "null" if value in (None, ()) else str(value).lower()
+    return "null" if value in (None, (), "") else str(value).lower()
 
 
 ELSEWISE = {

@@ -115,7 +115,7 @@ def _choice(kind: inspect.LiteralType, text: str) -> Any:
 
 def texts(text: str) -> tuple[str, ...]:
     """The parts of a list, which are separated by commas."""
-    return tuple(trim(part) for part in text.split(","))
+    return tuple(trim(part) for part in text.split(",")) if text else ()
 
 
 _KINDS: dict[type[inspect.Type], Kind] = {

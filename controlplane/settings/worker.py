@@ -93,7 +93,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where to listen, as URLs; the first counts. Kafka's default is port 8083 of every interface;
     ours, of this machine only."""
 
-    admin_listeners: tuple[str, ...] | None = None
+    admin_listeners: Annotated[tuple[str, ...] | None, Meta(extra={"empty": True})] = None
     """KIP-495: where to listen for what administers; the first counts, and it must be an
     `http://`. Not told it is there where all is; empty it is nowhere."""
 
