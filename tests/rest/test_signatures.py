@@ -1,0 +1,80 @@
+"""Requests among workers: what is signed with the cluster's key, and what is no signature.
+
+The answers of a real worker to most of this are among the probe's (`9 internal`).
+"""
+
+import hmac
+from base64 import b64encode
+from collections.abc import Mapping
+
+import pytest
+
+from controlplane.core.records import SessionKey
+from controlplane.rest.errors import BadRequest, Forbidden, NotReady, RestError
+from controlplane.rest.signatures import signature
+
+KEY = SessionKey(b"a key of the cluster", "HmacSHA256", 0)
+BODY = b'[{"a":"b"}]'
+SIGNED = b64encode(hmac.digest(KEY.key, BODY, "sha256")).decode()
+
+
+def headers(algorithm: str = "HmacSHA256", signed: str = SIGNED) -> Mapping[str, str]:
+    """What a worker sends along."""
+    return {
+        "x-connect-authorization": signed,
+        "x-connect-request-signature-algorithm": algorithm,
+    }
+
+
+def refusal(told: Mapping[str, str], key: SessionKey | None = KEY) -> RestError:
+    """Why a request that is signed so is not believed."""
+    found = signature(told, key)
+    assert found is not None
+    with pytest.raises(RestError) as refused:
+        found.check(BODY)
+    return refused.value
+
+
+@pytest.mark.parametrize("signed", [SIGNED, SIGNED.rstrip("=")])
+def test_signed(signed: str) -> None:
+    """The body with the key; padding may be left out, as Java's decoder has it."""
+    assert SIGNED.endswith("=")
+    found = signature(headers(signed=signed), KEY)
+    assert found is not None
+    found.check(BODY)
+
+
+@pytest.mark.parametrize("missing", headers())
+def test_unsigned(missing: str) -> None:
+    """Both headers are needed; one alone is no signature."""
+    told = {name: value for name, value in headers().items() if name != missing}
+    assert signature(told, KEY) is None
+
+
+@pytest.mark.parametrize("signed", ["", "AAAA", b64encode(b"x" * 32).decode()])
+def test_signed_by_somebody_else(signed: str) -> None:
+    """Whoever has not got the key is forbidden, however little he sends."""
+    assert isinstance(refusal(headers(signed=signed)), Forbidden)
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        (headers("NoSuch"), "Algorithm NoSuch not available"),
+        (headers("HmacSHA384"), "This worker does not support the 'HmacSHA384' key signing"),
+        (headers("hmacsha256"), "This worker does not support the 'hmacsha256' key signing"),
+        (headers(signed="a b"), "Illegal base64 character 20"),
+        (headers(signed="AAAAA"), "Input byte array has wrong 4-byte ending unit"),
+        (headers("HmacMD5", signed="!"), "Illegal base64 character 21"),
+    ],
+)
+def test_no_signature_of_ours(told: Mapping[str, str], text: str) -> None:
+    """What cannot be read, or is of another kind, is the asker's fault."""
+    found = refusal(told)
+    assert isinstance(found, BadRequest)
+    assert str(found).startswith(text)
+
+
+def test_before_there_is_a_key() -> None:
+    """A worker that has read no key yet cannot tell."""
+    assert isinstance(refusal(headers(), key=None), NotReady)

@@ -1,0 +1,100 @@
+"""Targets and media types, where releases or our own dialect part from what the probe shows."""
+
+import pytest
+
+from controlplane.controller.outside import OutsideFailed
+from controlplane.core.commands import CreateConnector
+from controlplane.core.plan import AlterGroup
+from controlplane.core.profiles import Profile
+from controlplane.rest.errors import BadTarget, NoSuchPath, RestError
+from controlplane.rest.pages import BadMessage, Unreadable
+from controlplane.rest.paths import parse_target
+from tests.rest.broker import Broker
+from tests.rest.plane import asked
+
+SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "topics": "t"}
+
+
+@pytest.mark.parametrize(
+    ("target", "old", "new"),
+    [
+        ("/connectors/a{b}", Unreadable, BadTarget),
+        ("/connectors/%zz", BadMessage, None),
+        ("/connectors/a%00", BadMessage, BadTarget),
+        ("/connectors/a%2Fb", None, BadTarget),
+        ("connectors", BadMessage, BadMessage),
+        ("/connectors//a", NoSuchPath, BadTarget),
+        ("/connectors/a/;x=1", None, None),
+        ("/connectors/a#b?c", None, None),
+    ],
+)
+def test_what_servers_refuse(
+    target: str, old: type[RestError] | None, new: type[RestError] | None
+) -> None:
+    """Releases up to 3.9 and from 4.0 on run on different servers."""
+    for release, error in (("3.9", old), ("4.3", new)):
+        if error is None:
+            assert parse_target(target, Profile.of(release)).segments[0] == "connectors"
+        else:
+            with pytest.raises(error):
+                parse_target(target, Profile.of(release))
+
+
+@pytest.mark.parametrize("release", ["3.9", "4.3"])
+async def test_pages_are_kept_or_not(release: str) -> None:
+    """Jetty's long page is not to be kept by anybody; the line about a bad target may be."""
+    async with asked() as (_, client):
+        sent = {"content-type": "garbage"}
+        page = await client.get(f"/compat/{release}/connectors", headers=sent)
+    assert page.status_code == 400
+    assert page.headers["content-type"] == "text/html;charset=iso-8859-1"
+    assert page.headers["cache-control"] == "must-revalidate,no-cache,no-store"
+
+
+async def test_offsets_of_a_sink() -> None:
+    """They are asked of whoever knows its group; KIP-875 tells them under `sink`."""
+    broker = Broker()
+    broker.ends["t"] = 5
+    async with asked(outside=broker) as (plane, client):
+        await plane.execute(CreateConnector("sink", SINK))
+        broker.consume("connect-sink", "t")
+        ours = await client.get("/connectors/sink/offsets")
+        theirs = await client.get("/compat/3.9/connectors/sink/offsets")
+        past = await client.get("/connectors/sink/offsets?as_of=config@1")
+    committed = {
+        "partition": {"kafka_partition": 0, "kafka_topic": "t"},
+        "offset": {"kafka_offset": 5},
+    }
+    assert ours.json() == {"offsets": {"sink": [committed]}}
+    assert theirs.json() == {"offsets": [committed]}
+    assert past.status_code == 500
+    assert "they lie in its consumer group" in past.json()["message"]
+
+
+class Away(Broker):
+    """Brokers that cannot be asked."""
+
+    async def group_offsets(self, group: str) -> tuple[tuple[str, int, int], ...]:
+        """Nobody answers."""
+        raise OutsideFailed(f"group {group} cannot be asked")
+
+
+async def test_offsets_of_a_sink_that_nobody_knows() -> None:
+    """That is the worker's failure, in words."""
+    async with asked(outside=Away()) as (plane, client):
+        await plane.execute(CreateConnector("sink", SINK))
+        answer = await client.get("/connectors/sink/offsets")
+    assert answer.status_code == 500
+    assert answer.json()["message"] == "group connect-sink cannot be asked"
+
+
+async def test_a_group_without_offsets_is_gone() -> None:
+    """What the probe's stand-in for brokers does when the last offset is taken away, twice."""
+    broker = Broker()
+    broker.ends["t"] = 5
+    broker.consume("connect-sink", "t")
+    removal = AlterGroup("sink", "connect-sink", (), (("t", 0),))
+    await broker.perform(removal)
+    assert await broker.group_offsets("connect-sink") == ()
+    with pytest.raises(OutsideFailed, match="Failed to alter consumer group offsets"):
+        await broker.perform(removal)
