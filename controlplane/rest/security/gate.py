@@ -10,6 +10,8 @@ What somebody may not do is 403 in either place; the extension knows no roles.
 Kafka: `org.apache.kafka.connect.rest.basic.auth.extension.JaasBasicAuthFilter`.
 """
 
+from typing import NamedTuple
+
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -20,12 +22,19 @@ from controlplane.rest.errors import (
     BadTarget,
     Forbidden,
     RestError,
+    TooBusy,
     Unauthorized,
     unauthorized_by_extension,
 )
 from controlplane.rest.paths import matches
 from controlplane.rest.security.asked import Asked, asked
-from controlplane.rest.security.identity import Asker, Identities, Principal, Unproved
+from controlplane.rest.security.identity import (
+    Asker,
+    Identities,
+    Principal,
+    TooManyProofs,
+    Unproved,
+)
 from controlplane.rest.security.roles import READING, Role, needed
 from controlplane.rest.security.settings import AuthSettings
 from controlplane.rest.wire import response
@@ -63,16 +72,20 @@ class Gate:
             await self._app(scope, receive, send)
             return
         request = asked(scope, self._dialect)
-        admitted = await self._admitted(request, scope)
-        if isinstance(admitted, Answer):
-            await self._refuse(request, admitted, scope, receive, send)
+        client = scope.get("client")
+        asker = Asker(Headers(scope=scope), client[0] if client else None)
+        admitted = await self._admitted(request, asker)
+        if isinstance(admitted, _Refused):
+            self._tell(request, asker, admitted)
+            answer = response(admitted.answer, request.request.method)
+            await answer(scope, receive, send)
             return
         if admitted is not None:
             scope = {**scope, "state": {**(scope.get("state") or {}), **_told(admitted)}}
         await self._app(scope, receive, send)
 
-    async def _admitted(self, request: Asked, scope: Scope) -> Principal | Answer | None:
-        """Who asks; None: anybody may; or the refusal."""
+    async def _admitted(self, request: Asked, asker: Asker) -> "Principal | _Refused | None":
+        """Who asks; None: anybody may."""
         if self._asks_nobody(request):
             return None
         if request.compat:
@@ -81,27 +94,30 @@ class Gate:
             except BadTarget:
                 return None  # there is nothing behind such a path: the application says it best
             except RestError as refusal:
-                return refusal.answer()
-        return await self._known(request, scope)
+                return _Refused(refusal.answer())
+        return await self._known(request, asker)
 
-    async def _known(self, request: Asked, scope: Scope) -> Principal | Answer:
-        client = scope.get("client")
-        asker = Asker(Headers(scope=scope), client[0] if client else None)
+    async def _known(self, request: Asked, asker: Asker) -> "Principal | _Refused":
         try:
             principal = await self._identities.of(asker)
         except Unproved as wrong:
             return self._unknown(request, f"{UNKNOWN}: {wrong}")
+        except TooManyProofs:
+            return _Refused(TooBusy("Too many passwords wait to be verified: ask again").answer())
         if principal is None:
             return self._unknown(request, f"{UNKNOWN}: this is only for those who are known")
         role = needed(request.request.method, request.path)
         if principal.role < role:
-            return Forbidden(_may_not(principal, role)).answer()
+            refusal = Forbidden(
+                f"{principal.name} may {principal.role}, but this takes somebody who may {role}"
+            )
+            return _Refused(refusal.answer(), principal.name)
         return principal
 
-    def _unknown(self, request: Asked, message: str) -> Answer:
+    def _unknown(self, request: Asked, message: str) -> "_Refused":
         if request.compat:
-            return unauthorized_by_extension(request.request.method)
-        return Unauthorized(message, self._identities.challenges()).answer()
+            return _Refused(unauthorized_by_extension(request.request.method))
+        return _Refused(Unauthorized(message, self._identities.challenges()).answer())
 
     def _asks_nobody(self, request: Asked) -> bool:
         """Whether a request needs no name."""
@@ -111,18 +127,22 @@ class Gate:
         internal = any(method == one and matches(template, path) for one, template in _SIGNED)
         return internal and request.compat and request.profile.session_keys
 
-    async def _refuse(
-        self, request: Asked, refusal: Answer, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        client = scope.get("client")
+    def _tell(self, request: Asked, asker: Asker, refused: "_Refused") -> None:
         self._logger.info(
             "request_refused",
             method=request.request.method,
             target=request.request.target,
-            status=refusal.status,
-            peer=client[0] if client else None,
+            status=refused.answer.status,
+            principal=refused.principal,
+            peer=asker.peer,
         )
-        await response(refusal, request.request.method)(scope, receive, send)
+
+
+class _Refused(NamedTuple):
+    """What is answered to somebody who may not come in, and his name if it is known."""
+
+    answer: Answer
+    principal: str | None = None
 
 
 def _open(settings: AuthSettings) -> frozenset[tuple[str, ...]]:
@@ -134,7 +154,3 @@ def _open(settings: AuthSettings) -> frozenset[tuple[str, ...]]:
 def _told(principal: Principal) -> dict[str, object]:
     roles = tuple(str(role) for role in Role if role <= principal.role)
     return {"principal": principal.name, "roles": roles}
-
-
-def _may_not(principal: Principal, role: Role) -> str:
-    return f"{principal.name} may {principal.role}, but this takes somebody who may {role}"

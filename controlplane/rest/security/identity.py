@@ -17,7 +17,7 @@ from controlplane.recent import Recent
 from controlplane.rest.security.files import CredentialFile
 from controlplane.rest.security.hashes import Hash, Kept, Scrypt, password_line, token_line
 from controlplane.rest.security.roles import Role
-from controlplane.rest.security.settings import AuthSettings
+from controlplane.rest.security.settings import AuthSettings, HttpLimits
 
 PROVED_KEPT = 1_000
 """Passwords of which it is remembered that they are right: scrypt is slow on purpose, and a client
@@ -33,6 +33,10 @@ class Principal(NamedTuple):
 
 class Unproved(Exception):
     """What somebody says of himself is not right. The message says no more than that."""
+
+
+class TooManyProofs(Exception):
+    """So many passwords are to be verified that one more would wait for too long."""
 
 
 class Asker(NamedTuple):
@@ -57,7 +61,7 @@ class Asker(NamedTuple):
 class Identities:
     """Everybody who is known."""
 
-    def __init__(self, settings: AuthSettings, verifications_max: int, logger: Logger) -> None:
+    def __init__(self, settings: AuthSettings, limits: HttpLimits, logger: Logger) -> None:
         """Read the files.
 
         Raises:
@@ -67,7 +71,8 @@ class Identities:
         self._passwords = _file(settings.password_file, password_line, logger)
         self._tokens = _file(settings.token_file, token_line, logger)
         self._proxies = _proxies(settings)
-        self._verifying = asyncio.Semaphore(verifications_max)
+        self._verifying = asyncio.Semaphore(limits.verifications_max)
+        self._waiting, self._waiting_max = 0, limits.verifications_waiting_max
         self._proved: Recent[bytes, bool] = Recent(PROVED_KEPT)
         self._own_key = secrets.token_bytes()
         self._nobodys = Scrypt.of_nobody()
@@ -77,6 +82,7 @@ class Identities:
 
         Raises:
             Unproved: he says what is not right.
+            TooManyProofs: he has to prove it later.
         """
         told = self._told_by_proxy(asker)
         if told is not None:
@@ -142,8 +148,14 @@ class Identities:
         key = hmac.digest(self._own_key, proof, "sha256")
         if self._proved.get(key):
             return True
-        async with self._verifying:
-            fits = await asyncio.to_thread(hash_.fits, password)
+        if self._waiting >= self._waiting_max:
+            raise TooManyProofs
+        self._waiting += 1
+        try:
+            async with self._verifying:
+                fits = await asyncio.to_thread(hash_.fits, password)
+        finally:
+            self._waiting -= 1
         if fits:
             self._proved.put(key, value=True)
         return fits

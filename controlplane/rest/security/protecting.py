@@ -64,7 +64,7 @@ def protected(
     logger, dialect = logger or silent(), dialect or Profile.of(KIP)
     auth, limits, answers, _ = protection
     if auth.asks:
-        identities = Identities(auth, limits.verifications_max, logger)
+        identities = Identities(auth, limits, logger)
         app = Gate(app, auth, identities, dialect, logger)
     origins = allowed(answers)
     if origins is not None:

@@ -77,8 +77,12 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     """At once, idle ones included; further ones are told 503. Each is a file descriptor."""
 
     verifications_max: int = 2
-    """Passwords that are verified at once, at 16 MiB and some 50 ms of a core each: as slow as that
-    is for somebody who guesses, the requests of all others go on."""
+    """Passwords that are verified at once, at 16 MiB and some 50 ms of a core each: somebody who
+    guesses is slow, and takes no more than that."""
+
+    verifications_waiting_max: int = 50
+    """Passwords that wait to be verified, a second's work and some; further ones are told 503. Who
+    has been let in before, or has a token, does not wait."""
 
     shutdown_ms: int = 1_000
     """How long answers under way may take once the service is to end."""

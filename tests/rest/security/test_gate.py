@@ -1,8 +1,12 @@
 """Who is let in: by password, by token, by a proxy's word; and how everybody else is refused."""
 
+import asyncio
+import hashlib
+import threading
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -11,7 +15,7 @@ from controlplane.plane import ControlPlane
 from controlplane.properties import SettingsError
 from controlplane.rest.security.protecting import Protection, protected
 from controlplane.rest.security.roles import Role
-from controlplane.rest.security.settings import AuthSettings
+from controlplane.rest.security.settings import AuthSettings, HttpLimits
 from tests.rest.security.guarded import NAMES, TOKENS, cheap, guarded, known, written
 
 CHALLENGES = 'Basic realm="controlplane", charset="UTF-8", Bearer realm="controlplane"'
@@ -55,6 +59,59 @@ async def test_names_of_any_script(tmp_path: Path, encoding: str) -> None:
     async with guarded(Protection(AuthSettings(password_file=file))) as client:
         answer = await client.get("/connectors", headers=basic("ü", "ß", encoding))
         assert answer.status_code == 200
+
+
+async def test_a_password_is_verified_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is slow on purpose; a wrong one is verified each time, and so is a changed one."""
+    computed = []
+    scrypt = hashlib.scrypt
+
+    def counting(password: bytes, **parameters: Any) -> bytes:
+        computed.append(password)
+        return scrypt(password, **parameters)
+
+    monkeypatch.setattr(hashlib, "scrypt", counting)
+    settings = known(tmp_path)
+    computed.clear()
+    async with guarded(Protection(settings)) as client:
+        for password in ("vera", "vera", "x", "x", "vera"):
+            await client.get("/connectors", headers=basic("vera", password))
+        assert computed == [b"vera", b"x", b"x"]
+        await client.get("/connectors", headers=basic("nobody", "vera"))
+        assert computed.pop() == b"vera"
+        written(tmp_path / "passwords", {"vera": cheap("changed")})
+        refused = await client.get("/connectors", headers=basic("vera", "vera"))
+        assert refused.status_code == 401
+
+
+async def test_passwords_do_not_wait_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than may wait are told to come back; who is known, or has a token, is not kept."""
+    let, begun = threading.Event(), threading.Semaphore(0)
+    scrypt = hashlib.scrypt
+
+    def waiting(password: bytes, **parameters: Any) -> bytes:
+        begun.release()
+        let.wait(60)
+        return scrypt(password, **parameters)
+
+    limits = HttpLimits(verifications_max=1, verifications_waiting_max=2)
+    async with guarded(Protection(known(tmp_path), limits)) as client:
+        assert (await client.get("/connectors", headers=basic("ada", "ada"))).status_code == 200
+        monkeypatch.setattr(hashlib, "scrypt", waiting)
+        asking = [
+            asyncio.create_task(client.get("/connectors", headers=basic(name, name)))
+            for name in ("vera", "otto")
+        ]
+        await asyncio.to_thread(begun.acquire)
+        busy = await client.get("/connectors", headers=basic("nobody", "x"))
+        assert busy.status_code == 503
+        assert busy.headers["retry-after"] == "1"
+        for headers in (basic("ada", "ada"), bearer("vera")):
+            assert (await client.get("/connectors", headers=headers)).status_code == 200
+        let.set()
+        assert [(await one).status_code for one in asking] == [200, 200]
 
 
 WRONG = {
