@@ -9,7 +9,7 @@ Kafka: `Loggers`, and before 3.7 `LoggingResource`.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from controlplane.core.commands import SetLoggerLevel
@@ -55,12 +55,12 @@ class Loggers:
 
     def levels(self, profile: Profile) -> dict[str, Any]:
         """`GET /admin/loggers`: those with a level of their own, or all that are not off."""
-        known = sorted(self._known(), key=lambda one: one[0])
-        if profile.rest_unset_loggers:
-            shown = [one for one in known if one[1].getEffectiveLevel() < LEVELS["OFF"]]
-        else:
-            shown = [one for one in known if one[1].level]
-        return {name: self._shown(name, logger, profile) for name, logger in shown}
+        known = self._known()
+        return {
+            name: self._shown(name, known[name], profile)
+            for name in sorted(known)
+            if _is_listed(known[name], profile)
+        }
 
     def level(self, name: str, profile: Profile) -> dict[str, Any]:
         """`GET /admin/loggers/{l}`: the level that counts for it.
@@ -68,11 +68,10 @@ class Loggers:
         Raises:
             NotFound: nobody has asked for this logger yet.
         """
-        wanted = _root_or(name)
-        for known, logger in self._known():
-            if known == wanted:
-                return self._shown(known, logger, profile)
-        raise NotFound(f"Logger {name} not found.")
+        wanted, known = _root_or(name), self._known()
+        if wanted not in known:
+            raise NotFound(f"Logger {name} not found.")
+        return self._shown(wanted, known[wanted], profile)
 
     def change(self, namespace: str, level: str, profile: Profile) -> list[str]:
         """Give a logger and all beneath it a level of `LEVELS`; which those are, in order.
@@ -105,17 +104,18 @@ class Loggers:
         if isinstance(level, str):
             self.change(command.namespace, level, profile)
 
-    def _known(self) -> Iterator[tuple[str, logging.Logger]]:
-        yield ROOT, self._hierarchy.root
-        for name, logger in self._hierarchy.loggerDict.items():
-            if isinstance(logger, logging.Logger):  # else a place that only has others beneath it
-                yield name, logger
+    def _known(self) -> dict[str, logging.Logger]:
+        """All that there are. Some names are held for others beneath them, and are no loggers."""
+        held = [*self._hierarchy.loggerDict.items()]  # other threads may ask for loggers, too
+        there = {name: logger for name, logger in held if isinstance(logger, logging.Logger)}
+        return there | {ROOT: self._hierarchy.root}
 
     def _beneath(self, top: str) -> dict[str, logging.Logger]:
+        known = self._known()
         if top == ROOT:
-            return dict(self._known())
-        found = {name: logger for name, logger in self._known() if name.startswith(top)}
-        return {top: self.named(top)} | found
+            return known
+        alike = {name: known[name] for name in known if name.startswith(top) and name != ROOT}
+        return {top: self.named(top)} | alike
 
     def _shown(self, name: str, logger: logging.Logger, profile: Profile) -> dict[str, Any]:
         shown: dict[str, Any] = {"level": _level_name(logger.getEffectiveLevel())}
@@ -146,6 +146,12 @@ def apart(level: int = logging.INFO) -> logging.Manager:
     root = logging.RootLogger(level)
     root.manager = logging.Manager(root)
     return root.manager
+
+
+def _is_listed(logger: logging.Logger, profile: Profile) -> bool:
+    if profile.rest_unset_loggers:
+        return logger.getEffectiveLevel() < LEVELS["OFF"]
+    return logger.level != logging.NOTSET
 
 
 def _root_or(name: str) -> str:

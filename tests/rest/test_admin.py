@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from controlplane import commands
+from controlplane.core.decide import topics
 from controlplane.core.profiles import Profile
 from controlplane.follower import Follower, Limits
 from controlplane.logs.log import LogUnavailable
@@ -91,6 +92,12 @@ def test_every_level_can_be_set_and_is_shown(release: str) -> None:
         assert loggers.level("some.logger", profile)["level"] == level
 
 
+def test_levels_are_those_that_commands_know() -> None:
+    """Whatever can be asked for all workers can be done by this one."""
+    assert LEVELS.keys() == topics.LEVELS
+    assert list(LEVELS.values()) == sorted(LEVELS.values())
+
+
 def test_levels_between_those_of_log4j() -> None:
     """Shown as the lowest level that lets nothing more through."""
     loggers, profile = Loggers(lambda: 0, apart()), Profile.of("3.9.1")
@@ -109,6 +116,16 @@ def test_a_logger_is_told_of_once_somebody_asks_for_it() -> None:
     loggers.change("library", "DEBUG", Profile.of("4.3.0"))
     assert library.isEnabledFor(logging.DEBUG)
     assert levels(loggers, "3.9.1") == {"library": "DEBUG", "root": "WARN"}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_root_is_above_all_and_beneath_nobody(release: str) -> None:
+    """Its name is one in any case, and no beginning of it means it."""
+    loggers, profile = Loggers(lambda: 0, apart()), Profile.of(release)
+    assert loggers.change("ro", "DEBUG", profile) == ["ro"]
+    assert loggers.level("Root", profile)["level"] == "INFO"
+    assert loggers.change("ROOT", "ERROR", profile) == ["ro", "root"]
+    assert loggers.level("ro", profile)["level"] == "ERROR"
 
 
 def test_what_is_told_follows_the_levels() -> None:
