@@ -1,0 +1,146 @@
+"""The Java client `org.sourcelab:kafka-connect-client`: a whole life of a connector."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.jars import JarsUnavailable, classpath, java
+from tests.rest.at_work import SINK, SOURCE, AtWork, at_work
+
+pytestmark = pytest.mark.java
+
+CLIENT = "org.sourcelab:kafka-connect-client:4.0.5"
+PROGRAM = Path(__file__).parent / "Client.java"
+CONFIG = {"connector.class": SOURCE, "tasks.max": "1", "file": "/orders.txt", "topic": "orders"}
+FILES = {"/orders.txt": ["one", "two"]}
+NAMES = {"3.9.1": "orders 1/2 %+", "4.3.0": "orders? 1 +"}
+"""What has to be encoded in a path. The client sends bodies as Latin-1, so it is all ASCII; Kafka 4
+refuses slashes and percent signs in a path, encoded or not."""
+
+
+class Client:
+    """The client in a JVM of its own; behind each call connectors get time to follow."""
+
+    def __init__(self, process: asyncio.subprocess.Process, world: AtWork) -> None:
+        self._process = process
+        self._world = world
+
+    async def __call__(self, method: str, name: str = "", config: object = None) -> Any:
+        """What a method returns."""
+        answer = await self._called(method, name, config)
+        assert answer.keys() == {"returned"}, answer
+        return answer["returned"]
+
+    async def thrown(self, method: str, name: str = "", config: object = None) -> str:
+        """What a method throws, with its message."""
+        answer = await self._called(method, name, config)
+        return f"{answer['thrown']}: {answer['message']}"
+
+    async def _called(self, method: str, name: str, config: object) -> Any:
+        asked, said = self._process.stdin, self._process.stdout
+        assert asked is not None
+        assert said is not None
+        call = {"method": method, "name": name, "config": config or {}}
+        asked.write(json.dumps(call).encode() + b"\n")
+        answer = json.loads(await said.readline())
+        await self._world.settle()
+        return answer
+
+
+@asynccontextmanager
+async def client_of(release: str) -> AsyncIterator[Client]:
+    """A client of a control plane that is asked as a worker of a release."""
+    try:
+        path = classpath(CLIENT)
+    except JarsUnavailable as missing:
+        pytest.skip(str(missing))
+    async with at_work(release, files=FILES) as world:
+        process = await asyncio.create_subprocess_exec(
+            *(str(java()), "-cp", path, str(PROGRAM), world.url),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=1 << 22,  # a validation is a long line
+        )
+        try:
+            yield Client(process, world)
+        finally:
+            process.kill()
+            await process.communicate()
+
+
+@pytest.mark.parametrize(("release", "name"), NAMES.items())
+async def test_a_whole_life(release: str, name: str) -> None:
+    """From creation to deletion, by every method that there is."""
+    async with client_of(release) as client:
+        assert (await client("getConnectServerVersion"))["version"] == release
+        await _created(client, name)
+        await _looked_at(client, name)
+        await _changed(client, name)
+        await _deleted(client, name)
+
+
+async def _created(client: Client, name: str) -> None:
+    made = await client("addConnector", name, CONFIG)
+    assert (made["name"], made["type"]) == (name, "source")
+    assert made["config"] == {**CONFIG, "name": name}
+    refused = await client.thrown("addConnector", name, CONFIG)
+    assert "already exists" in refused
+    refused = await client.thrown("addConnector", "wrong", {**CONFIG, "tasks.max": "none"})
+    assert refused.startswith("InvalidRequestException: ")
+    updated = await client("updateConnectorConfig", name, {**CONFIG, "topic": "orders-2"})
+    assert updated["config"]["topic"] == "orders-2"
+
+
+async def _looked_at(client: Client, name: str) -> None:
+    assert await client("getConnectors") == [name]
+    shown = await client("getConnector", name)
+    assert await client("getConnectorConfig", name) == shown["config"]
+    status = await client("getConnectorStatus", name)
+    assert status["connector"]["state"] == "RUNNING"
+    expanded = await client("getConnectorsWithAllExpandedMetadata")
+    assert expanded["mappedStatuses"] == {name: status}
+    (task,) = await client("getConnectorTasks", name)
+    assert task["config"]["topic"] == "orders-2"
+    assert (await client("getConnectorTaskStatus", name))["state"] == "RUNNING"
+    assert await client("getConnectorTopics", name) == {
+        "name": name,
+        "topics": ["orders", "orders-2"],
+    }
+    assert await client("resetConnectorTopics", name) is True
+
+
+async def _changed(client: Client, name: str) -> None:
+    for method, state in (
+        ("pauseConnector", "PAUSED"),
+        ("resumeConnector", "RUNNING"),
+        ("restartConnector", "RUNNING"),
+        ("restartConnectorAndTasks", "RUNNING"),
+        ("restartConnectorTask", "RUNNING"),
+        ("stopConnector", "STOPPED"),
+    ):
+        assert await client(method, name) is True
+        assert (await client("getConnectorStatus", name))["connector"]["state"] == state
+
+
+async def _deleted(client: Client, name: str) -> None:
+    assert await client("deleteConnector", name) is True
+    assert await client("getConnectors") == []
+    refused = await client.thrown("getConnector", name)
+    assert refused.startswith("ResourceNotFoundException: ")
+
+
+async def test_plugins() -> None:
+    """Listed, and asked whether a config is right."""
+    async with client_of("3.9.1") as client:
+        listed = {one["className"]: one["type"] for one in await client("getConnectorPlugins")}
+        assert {SOURCE: "source", SINK: "sink"}.items() <= listed.items()
+        config = {**CONFIG, "name": "orders", "tasks.max": "none"}
+        found = await client("validateConnectorPluginConfig", "FileStreamSource", config)
+        errors = {one["value"]["name"]: one["value"]["errors"] for one in found["configs"]}
+        assert found["errorCount"] == sum(map(len, errors.values()))
+        assert "Not a number of type INT" in errors["tasks.max"][0]

@@ -1,0 +1,154 @@
+"""`kc`, the command of kafka-connect-py 1.0.0: a whole life of a connector, and what it prints."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kafka_connect import KafkaConnect
+
+from tests.rest.at_work import SINK, SOURCE, AtWork, at_work
+
+KC = Path(sys.executable).parent / "kc"
+CONFIG = {"connector.class": SOURCE, "tasks.max": "1", "file": "/orders.txt", "topic": "orders"}
+FILES = {"/orders.txt": ["one", "two"]}
+WORKER = "127.0.0.1:8083"
+
+
+class Kc:
+    """The command, in a process of its own each time; behind it connectors get time to follow."""
+
+    def __init__(self, world: AtWork) -> None:
+        self._world = world
+
+    async def __call__(self, *arguments: str) -> str:
+        """What it prints."""
+        process = await asyncio.create_subprocess_exec(
+            *(str(KC), "--url", self._world.url, *arguments),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, trouble = await process.communicate()
+        assert (process.returncode, trouble) == (0, b"")
+        await self._world.settle()
+        return out.decode().rstrip("\n")
+
+    async def told(self, *arguments: str) -> Any:
+        """What it prints, as data."""
+        return json.loads(await self(*arguments))
+
+
+def _shown(state: str, *tasks: str) -> dict[str, Any]:
+    """A status."""
+    return {
+        "name": "orders",
+        "connector": {"state": state, "worker_id": WORKER},
+        "tasks": [
+            {"id": number, "state": task, "worker_id": WORKER} for number, task in enumerate(tasks)
+        ],
+        "type": "source",
+    }
+
+
+async def test_a_whole_life() -> None:
+    """From creation to deletion, by every command that there is."""
+    async with at_work("3.9.1", files=FILES) as world:
+        kc = Kc(world)
+        assert (await kc.told("info"))["version"] == "3.9.1"
+        await _created(kc)
+        await _looked_at(kc)
+        await _paused_and_restarted(kc)
+        await _deleted(kc)
+
+
+async def _created(kc: Kc) -> None:
+    body = json.dumps({"name": "orders", "config": CONFIG})
+    assert await kc.told("create", "--config-data", body) == {
+        "name": "orders",
+        "config": {**CONFIG, "name": "orders"},
+        "tasks": [],
+        "type": "source",
+    }
+    refused = await kc("create", "--config-data", body)
+    assert refused.startswith("409 Client Error: Conflict for url: http://127.0.0.1:")
+    changed = json.dumps({**CONFIG, "topic": "orders-2"})
+    updated = await kc.told("update", "orders", "--config-data", changed)
+    assert updated["config"] == {**CONFIG, "name": "orders", "topic": "orders-2"}
+    assert updated["tasks"] == [{"connector": "orders", "task": 0}]
+
+
+async def _looked_at(kc: Kc) -> None:
+    shown = await kc.told("get", "orders")
+    assert await kc.told("config", "orders") == shown["config"]
+    assert await kc.told("list") == ["orders"]
+    assert await kc.told("list", "--state", "running", "--pattern", "ord") == ["orders"]
+    assert await kc.told("list", "--state", "failed") == []
+    assert await kc.told("list", "--expand", "info") == {"orders": {"info": shown}}
+    running = _shown("RUNNING", "RUNNING")
+    assert await kc.told("list", "--expand", "status") == {"orders": {"status": running}}
+    (task,) = await kc.told("list-tasks", "orders")
+    assert task["id"] == {"connector": "orders", "task": 0}
+    assert task["config"]["task.class"] == "org.apache.kafka.connect.file.FileStreamSourceTask"
+    assert await kc.told("task-status", "orders", "0") == running["tasks"][0]
+    # It has written to both of its topics by now.
+    topics = {"orders": {"topics": ["orders", "orders-2"]}}
+    assert await kc.told("list-topics", "orders") == topics
+    assert await kc("reset-topics", "orders") == "null"
+
+
+async def _paused_and_restarted(kc: Kc) -> None:
+    assert await kc("pause", "orders") == ""
+    assert await kc.told("status", "orders") == _shown("PAUSED", "PAUSED")
+    assert await kc("resume", "--all", "--state", "paused") == ""
+    assert await kc.told("status", "orders") == _shown("RUNNING", "RUNNING")
+    assert await kc.told("restart", "orders") == _shown("RUNNING", "RUNNING")
+    assert await kc("restart-task", "orders", "0") == "null"
+    restarted = await kc.told("restart", "orders", "--include-tasks", "--only-failed")
+    assert restarted == _shown("RUNNING", "RUNNING")
+
+
+async def _deleted(kc: Kc) -> None:
+    assert await kc("delete", "orders") == ""
+    assert await kc.told("list") == []
+    for verb in ("get", "status", "pause", "delete"):
+        refused = await kc(verb, "orders")
+        assert refused.startswith("404 Client Error: Not Found for url: http://127.0.0.1:")
+
+
+async def test_plugins() -> None:
+    """Listed, and asked whether a config is right.
+
+    `kc validate-config` sends its config as a text within JSON; with that a worker fails, too.
+    """
+    async with at_work("3.9.1") as world:
+        kc = Kc(world)
+        classes = {one["class"]: one["type"] for one in await kc.told("list-plugins")}
+        assert {SOURCE: "source", SINK: "sink"}.items() <= classes.items()
+        failed = await kc("validate-config", SOURCE, "--config-data", json.dumps(CONFIG))
+        assert failed.startswith("500 Server Error: Internal Server Error for url: ")
+
+
+async def test_what_the_command_cannot_do() -> None:
+    """Validating and stopping, by the library that it is made of."""
+    async with at_work("3.9.1", files=FILES) as world:
+        client = KafkaConnect(world.url)
+
+        async def ask(method: Callable[..., Any], *arguments: Any) -> Any:
+            answer = await asyncio.to_thread(method, *arguments)
+            await world.settle()
+            return answer
+
+        wrong = {"connector.class": SOURCE, "tasks.max": "none"}
+        found = await ask(client.validate_connector_config, "FileStreamSource", wrong)
+        errors = {one["value"]["name"]: one["value"]["errors"] for one in found["configs"]}
+        assert found["error_count"] == sum(map(len, errors.values())) > 1
+        assert errors["topic"] == [
+            'Missing required configuration "topic" which has no default value.'
+        ]
+        await ask(client.create_connector, {"name": "orders", "config": CONFIG})
+        assert await ask(client.stop_connector, "orders") is None
+        assert await ask(client.get_connector_status, "orders") == _shown("STOPPED")
+        assert await ask(client.resume_all_connectors) is None
+        assert await ask(client.get_connector_status, "orders") == _shown("RUNNING", "RUNNING")
