@@ -56,6 +56,7 @@ class Step(msgspec.Struct, frozen=True):
     before: dict[str, list[int]] = {}
     status: int = 0
     answer: Any = None
+    location: str | None = None
 
 
 class Difference(NamedTuple):

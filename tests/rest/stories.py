@@ -7,7 +7,8 @@ plane: it finds what those before it have left.
 """
 
 from contextlib import AsyncExitStack
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
+from urllib.parse import unquote
 
 import httpx
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from controlplane.logs.dumps import read_dump
 from controlplane.logs.log import Ends
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Settings, Surroundings
-from controlplane.scenario.story import Given, Step
+from controlplane.scenario.story import Given, Step, same
 from tests.recorded import HISTORIES, body_of, plugins_of, recorded_entries
 from tests.rest.broker import Broker
 
@@ -34,6 +35,14 @@ class Told(NamedTuple):
     path: str
     recorded: Given
     ours: Given
+    location: str | None = None
+    """Where we say that something new is found."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the answers are one. A `Location` has to lead to the same name."""
+        located = _name_in(self.step.location) == _name_in(self.location)
+        return located and same(self.recorded, self.ours)
 
 
 class Life:
@@ -144,10 +153,11 @@ class Life:
         """Send a request, and find what it wrote in the recording."""
         topics = [topic for topic in await self._log.topics() if topic != Topics().commands]
         begin = await self._log.ends(topics)
-        ours = await self._ask(step, step.method, step.path, body_of(step))
+        response = await self._ask(step, step.method, step.path, body_of(step))
         batches = [batch async for batch in self._log.read(topics, start=begin)]
         self._recognize(step, in_order(entries_of(batches)))
-        return Told(step, step.path, Given(step.status, step.answer), ours)
+        recorded, location = Given(step.status, step.answer), response.headers.get("location")
+        return Told(step, step.path, recorded, _given(response), location)
 
     def _recognize(self, step: Step, written: list[Entry]) -> None:
         """Whatever a worker wrote with the same bytes is there already."""
@@ -161,18 +171,19 @@ class Life:
                 self._there.add(found.position)
 
     async def _observed(self, step: Step, path: str) -> Told:
-        ours = await self._ask(step, "GET", path)
-        return Told(step, path, step.answers[path], ours)
+        response = await self._ask(step, "GET", path)
+        return Told(step, path, step.answers[path], _given(response))
 
-    async def _ask(self, step: Step, method: str, path: str, body: bytes | None = None) -> Given:
+    async def _ask(
+        self, step: Step, method: str, path: str, body: bytes | None = None
+    ) -> httpx.Response:
         assert step.worker is not None
-        response = await self._client.request(
+        return await self._client.request(
             method,
             f"/compat/{self._releases[step.worker]}{path}",
             content=body,
             headers={} if body is None else {"content-type": "application/json"},
         )
-        return Given(response.status_code, _value(response))
 
 
 def _is_running_sink(status: Given) -> bool:
@@ -184,9 +195,14 @@ def _content(entry: Entry) -> tuple[str, bytes | None, bytes | None]:
     return entry.topic, entry.key, entry.value
 
 
-def _value(response: httpx.Response) -> Any:
-    """A body as stories have it: JSON, text, or nothing."""
+def _name_in(location: str | None) -> str | None:
+    """The name at the end of a `Location`, which Kafka's own do not always encode."""
+    return None if location is None else unquote(location.partition("/connectors/")[2])
+
+
+def _given(response: httpx.Response) -> Given:
+    """An answer as stories have it; a body is JSON, text, or nothing."""
     if not response.text:
-        return None
-    is_json = response.text.startswith(("{", "[")) or "json" in response.headers["content-type"]
-    return response.json() if is_json else response.text
+        return Given(response.status_code, None)
+    is_json = response.text.startswith(("{", "["))
+    return Given(response.status_code, response.json() if is_json else response.text)

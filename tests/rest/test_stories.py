@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from controlplane.scenario.story import read_story, same
+from controlplane.scenario.story import read_story
 from tests.recorded import HISTORIES
 from tests.rest.stories import Life, Told
 
@@ -58,7 +58,7 @@ async def lived(history: str, *, until: int | None = None) -> list[Told]:
 async def test_every_answer_is_given_again(history: str) -> None:
     """Requests and observations: not one differs."""
     answers = await lived(history)
-    differing = [one for one in answers if not same(one.recorded, one.ours)]
+    differing = [one for one in answers if not one.agrees]
     assert not differing, "\n".join(map(_shown, differing))
     counts = Counter(one.step.kind for one in answers)
     assert (counts["request"], counts["observe"]) == ANSWERS[history]
@@ -69,7 +69,7 @@ async def test_exceptions_are_some(history: str, step: int) -> None:
     """What is left out is answered otherwise here, and so has to be left out."""
     *_, last = await lived(history, until=step)
     assert last.step.n == step
-    assert not same(last.recorded, last.ours)
+    assert not last.agrees
 
 
 def test_no_history_is_left_out() -> None:
@@ -83,4 +83,4 @@ def test_no_history_is_left_out() -> None:
 
 
 def _shown(one: Told) -> str:
-    return f"{one.step.n} {one.path}: {one.ours}, not {one.recorded}"
+    return f"{one.step.n} {one.path}: {one.ours} {one.location}, not {one.recorded}"
