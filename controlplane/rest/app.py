@@ -14,13 +14,10 @@ taken as it is meant; the header `NOTICE` says so. It also says when the log is 
 now, so that an answer may be old.
 """
 
-from collections.abc import Mapping
 from time import perf_counter
 
-from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from controlplane.core import javajson
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.profiles import Profile, UnknownRelease, resolve
 from controlplane.logs.log import LogError
@@ -29,7 +26,6 @@ from controlplane.rest import routes
 from controlplane.rest.calls import Call, Service
 from controlplane.rest.errors import (
     NOTICE,
-    UNAVAILABLE,
     Answer,
     BadQuestion,
     BadTarget,
@@ -41,11 +37,9 @@ from controlplane.rest.errors import (
 )
 from controlplane.rest.paths import names_in, parse_target
 from controlplane.rest.requests import Request, as_accepted, check_media, read_request
+from controlplane.rest.wire import response
 
 __all__ = ["NOTICE", "App"]
-
-RETRY_AFTER_S = 1
-"""When to ask again while the log cannot be read: it is tried again as often (`Follower`)."""
 
 PAGED = ("GET", "HEAD", "POST")
 """Methods for which Jetty 12 writes a page about a path that it refuses."""
@@ -65,17 +59,17 @@ class App:
         began = perf_counter()
         request = read_request(scope)
         given = await self.answer(request, receive)
-        response = _response(given, request.method)
+        sent = response(given, request.method)
         self._logger.info(
             "request",
             method=request.method,
             target=request.target,
             dialect=request.profile,
             status=given.status,
-            bytes=len(response.body) if given.stream is None else None,
+            bytes=len(sent.body) if given.stream is None else None,
             duration_ms=round((perf_counter() - began) * 1_000, 1),
         )
-        await response(scope, receive, send)
+        await sent(scope, receive, send)
 
     async def answer(self, request: Request, receive: Receive | None = None) -> Answer:
         """The answer to a request. Never raises: a defect of ours is answered as Connect does."""
@@ -146,28 +140,3 @@ async def _body_of(receive: Receive) -> bytes | None:
         parts.append(message.get("body", b""))
         more = message.get("more_body", False)
     return b"".join(parts) or None
-
-
-def _response(given: Answer, method: str) -> Response:
-    """An answer as it goes over the wire; without its body where only the head was asked for."""
-    if given.stream is not None:
-        return StreamingResponse(given.stream, given.status, _headers(given))
-    response = Response(_body(given), given.status, _headers(given), media_type=None)
-    if method == "HEAD":
-        response.body = b""  # after the length has been said
-    return response
-
-
-def _body(given: Answer) -> bytes:
-    if isinstance(given.body, str):
-        return given.body.encode("latin-1", "replace")
-    return javajson.encode(given.body)
-
-
-def _headers(given: Answer) -> Mapping[str, str]:
-    headers = {"server": "controlplane"}
-    if given.content_type is not None:
-        headers["content-type"] = given.content_type
-    if given.status == UNAVAILABLE:
-        headers["retry-after"] = str(RETRY_AFTER_S)
-    return {**headers, **given.headers}
