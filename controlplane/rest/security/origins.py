@@ -1,4 +1,8 @@
-"""Browsers that ask from pages of other hosts (CORS): `access.control.allow.origin` and `.methods`.
+"""Browsers that ask from pages of other hosts: `access.control.allow.origin` and `.methods`.
+
+A page that is not allowed reads no answer; that is for the browser to keep (CORS). But a browser
+lets any page send a POST without a body, with the name of whoever sits there: what would change
+something and comes from a page of another host is refused here.
 
 Each release answers as its server did (`Profile.rest_cross_origin`): Jetty's filter up to 3.9, its
 handler from 4.0 on, both of which pass the question before the request (a preflight) on, so that
@@ -13,8 +17,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane.core.profiles import Profile
-from controlplane.rest.errors import NO_CONTENT, Answer
+from controlplane.rest.errors import NO_CONTENT, Answer, Forbidden
 from controlplane.rest.security.asked import Asked, asked
+from controlplane.rest.security.roles import READING
 from controlplane.rest.wire import response
 from controlplane.settings.kinds import texts
 from controlplane.settings.listening import AnswerSettings
@@ -87,9 +92,9 @@ def allowed(settings: AnswerSettings) -> Allowed | None:
 
 
 class Origins:
-    """Tells browsers which pages may read an answer. What is asked is answered in any case."""
+    """Tells browsers which pages may read an answer, and lets others change nothing."""
 
-    def __init__(self, app: ASGIApp, allowed: Allowed, dialect: Profile) -> None:
+    def __init__(self, app: ASGIApp, allowed: Allowed | None, dialect: Profile) -> None:
         self._app = app
         self._allowed = allowed
         self._dialect = dialect
@@ -99,8 +104,12 @@ class Origins:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request = asked(scope, self._dialect)
-        told = self._told(request, Headers(scope=scope))
+        request, headers = asked(scope, self._dialect), Headers(scope=scope)
+        if request.request.method not in READING and self._is_foreign(headers):
+            refusal = Forbidden("A page of another host may change nothing here").answer()
+            await response(refusal, request.request.method)(scope, receive, send)
+            return
+        told = {} if self._allowed is None else self._told(self._allowed, request, headers)
         if not request.compat and _ACCESS_METHODS in told:
             await response(Answer(NO_CONTENT, "", None, told), "OPTIONS")(scope, receive, send)
             return
@@ -112,35 +121,49 @@ class Origins:
 
         await self._app(scope, receive, sending)
 
-    def _told(self, request: Asked, headers: Headers) -> dict[str, str]:
+    def _is_foreign(self, headers: Headers) -> bool:
+        """Whether a browser sends it for a page that may not ask.
+
+        Browsers that can say whether it is a page of ours do: behind a proxy the host may differ.
+        """
+        origin = headers.get("origin")
+        if origin is None or (self._allowed is not None and self._allowed.has(origin)):
+            return False
+        site = headers.get("sec-fetch-site")
+        own = origin.partition("://")[2] == headers.get("host")
+        return not own if site is None else site not in ("same-origin", "none")
+
+    def _told(self, allowed: Allowed, request: Asked, headers: Headers) -> dict[str, str]:
         """The headers of the answer."""
         manner = MANNERS[request.profile.rest_cross_origin]
         origin = headers.get("origin")
         varies = {"vary": "Origin"} if manner.always_varies else {}
-        if origin is None or not self._allowed.has(origin):
+        if origin is None or not allowed.has(origin):
             return varies
         wanted = headers.get("access-control-request-method")
         if request.request.method != "OPTIONS" or wanted is None:
-            return varies | self._answered(manner, origin)
-        if wanted not in self._allowed.methods or not _may_have(headers, manner):
+            return varies | _answered(allowed, manner, origin)
+        if wanted not in allowed.methods or not _may_have(headers, manner):
             return varies
-        return varies | self._answered(manner, origin) | self._asked_before(manner)
+        return varies | _answered(allowed, manner, origin) | _asked_before(allowed, manner)
 
-    def _answered(self, manner: Manner, origin: str) -> dict[str, str]:
-        varies = {} if self._allowed.origins == ("*",) else {"vary": "Origin"}
-        with_credentials = {"access-control-allow-credentials": "true"}
-        return {
-            "access-control-allow-origin": origin,
-            **varies,
-            **(with_credentials if manner.credentials else {}),
-        }
 
-    def _asked_before(self, manner: Manner) -> dict[str, str]:
-        return {
-            "access-control-max-age": str(manner.max_age_s),
-            _ACCESS_METHODS: ",".join(self._allowed.methods),
-            "access-control-allow-headers": ",".join(manner.headers),
-        }
+def _answered(allowed: Allowed, manner: Manner, origin: str) -> dict[str, str]:
+    varies = {} if allowed.origins == ("*",) else {"vary": "Origin"}
+    with_credentials = {"access-control-allow-credentials": "true"}
+    return {
+        "access-control-allow-origin": origin,
+        **varies,
+        **(with_credentials if manner.credentials else {}),
+    }
+
+
+def _asked_before(allowed: Allowed, manner: Manner) -> dict[str, str]:
+    return {
+        "access-control-max-age": str(manner.max_age_s),
+        _ACCESS_METHODS: ",".join(allowed.methods),
+        "access-control-allow-headers": ",".join(manner.headers),
+    }
 
 
 _ACCESS_METHODS = "access-control-allow-methods"

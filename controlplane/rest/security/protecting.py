@@ -66,9 +66,7 @@ def protected(
     if auth.asks:
         identities = Identities(auth, limits, logger)
         app = Gate(app, auth, identities, dialect, logger)
-    origins = allowed(answers)
-    if origins is not None:
-        app = Origins(app, origins, dialect)
+    app = Origins(app, allowed(answers), dialect)
     extra = extra_headers(answers.response_http_headers_config)
     if extra:
         app = ExtraHeaders(app, extra)

@@ -146,6 +146,43 @@ async def test_without_settings_nothing_is_told() -> None:
         assert _cross_origin(answer.headers) == {}
 
 
+FOREIGN = {
+    "another host": ({"origin": ELSEWHERE}, 403),
+    "a file": ({"origin": "null"}, 403),
+    "no origin at all": ({"origin": "nonsense://["}, 403),
+    "one that is allowed": ({"origin": HERE}, 404),
+    "our own": ({"origin": "http://connect"}, 404),
+    "our own behind a proxy": (
+        {"origin": "https://connect.example.com", "sec-fetch-site": "same-origin"},
+        404,
+    ),
+    "another site, as the browser says": (
+        {"origin": "http://connect", "sec-fetch-site": "cross-site"},
+        403,
+    ),
+    "no browser": ({}, 404),
+}
+
+
+@pytest.mark.parametrize("base", ["", "/compat/3.9.1"])
+@pytest.mark.parametrize("case", FOREIGN)
+async def test_pages_of_others_change_nothing(case: str, base: str) -> None:
+    """Browsers send such a POST without asking, with the name of whoever sits there."""
+    headers, status = FOREIGN[case]
+    async with guarded(PROTECTION) as client:
+        restart = f"{base}/connectors/x/restart?includeTasks=true"
+        assert (await client.post(restart, headers=headers)).status_code == status
+        assert (await client.get(f"{base}/connectors", headers=headers)).status_code == 200
+
+
+async def test_pages_of_others_change_nothing_where_nothing_is_told() -> None:
+    """This machine's browser reaches what listens on this machine only."""
+    async with guarded(Protection()) as client:
+        answer = await client.post("/connectors/x/restart", headers={"origin": HERE})
+        assert answer.status_code == 403
+        assert answer.json()["message"] == "A page of another host may change nothing here"
+
+
 async def test_pages_of_the_server_have_no_extra_headers() -> None:
     """No resource has made them (probe, row 1886)."""
     async with guarded(PROTECTION) as client:
