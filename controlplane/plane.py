@@ -38,7 +38,7 @@ from controlplane.observe import Logger, logger
 from controlplane.rest.app import App
 from controlplane.rest.calls import Part, Service
 from controlplane.rest.loggers import LOGGER, Loggers
-from controlplane.upkeep import UpkeepSettings, keep_looking_after
+from controlplane.upkeep import UpkeepSettings, keep_looking_after, look_after_at_last
 from controlplane.watching import Watching
 
 
@@ -152,6 +152,9 @@ class ControlPlane:
             controller = await Controller.start(log, follower, context, world, settings.limits)
             part = Part.ALL if settings.administered else Part.PUBLIC
             plane = cls(log, controller, follower, _Known(around, context, loggers, part))
+            stack.push_async_callback(
+                lambda: look_after_at_last(log, plane.state, settings.upkeep, notices)
+            )
             stack.callback(plane._watching.end)
             stack.push_async_callback(controller.close)
             upkeep = keep_looking_after(

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from controlplane.core.state import ClusterState
 from controlplane.follower import Notices
@@ -11,12 +13,20 @@ from controlplane.logs.log import LogError, ReadableLog
 from controlplane.retention import RetentionSettings, retain
 from controlplane.snapshots.keeping import SnapshotSettings, keep_snapshots
 
+CLOSING_SHARE = 10
+"""When a log is closed, a snapshot pays after so many times fewer records than while it is open:
+nobody waits for it, and somebody will for what it saves."""
+
 
 class UpkeepSettings(msgspec.Struct, frozen=True, kw_only=True):
     """When a log is looked after, and what is kept."""
 
     interval_ms: int = 60_000
     """Time between two looks: each costs a few short reads where nothing is to be done."""
+
+    closing_ms: Annotated[int, Meta(ge=0)] = 5_000
+    """How long the last snapshots may take when the log is closed, 0: none are made then. What is
+    not done by then is read by whoever opens the log next, as after a crash."""
 
     snapshots: SnapshotSettings = SnapshotSettings()
     retention: RetentionSettings = RetentionSettings()
@@ -48,3 +58,24 @@ async def keep_looking_after(
         except LogError as failure:
             notices.warning("log_not_looked_after", reason=str(failure))
         await asyncio.sleep(settings.interval_ms / 1_000)
+
+
+async def look_after_at_last(
+    log: ReadableLog, state: ClusterState, settings: UpkeepSettings, notices: Notices
+) -> None:
+    """Make the snapshots that spare whoever opens the log next, if there is time for them.
+
+    Up to the last record: nobody writes any more, so none of ours comes late. May be cancelled at
+    any time; that they cannot be written is told, and nothing else.
+    """
+    tail_records = max(1, settings.snapshots.tail_records // CLOSING_SHARE)
+    eager = msgspec.structs.replace(settings.snapshots, tail_records=tail_records, lateness_ms=0)
+    if settings.closing_ms:
+        try:
+            async with asyncio.timeout(settings.closing_ms / 1_000):
+                await keep_snapshots(log, state, eager)
+        except LogError as failure:
+            notices.warning("log_not_looked_after", reason=str(failure))
+        except TimeoutError:
+            reason = f"its snapshots take more than upkeep.closing.ms={settings.closing_ms}"
+            notices.warning("log_not_looked_after", reason=reason)

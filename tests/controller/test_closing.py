@@ -1,0 +1,195 @@
+"""A plane that is closed leaves snapshots: who opens the log next reads what lies behind them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.core.commands import CreateConnector, PauseConnector
+from controlplane.core.entry import Batch
+from controlplane.logs.log import Ends, LogUnavailable
+from controlplane.logs.sqlite import SqliteLog
+from controlplane.logs.sqlite.snapshots import SqliteShelf
+from controlplane.plane import Settings
+from controlplane.snapshots.keeping import SnapshotSettings
+from controlplane.upkeep import CLOSING_SHARE, UpkeepSettings
+from tests.controller.scene import connector, plane_on
+
+CONNECTORS = 20
+RECORDS = 3 * CONNECTORS
+"""Of their creation: a config, that it was accepted, that it has finished."""
+
+ENOUGH = SnapshotSettings(tail_records=CLOSING_SHARE * CONNECTORS)
+"""Not enough for a snapshot while the log is open."""
+
+Begin = Callable[[], Awaitable[None]]
+
+
+class Shelf(SqliteShelf):
+    """Snapshots, of which none is begun before `first` has returned."""
+
+    first: Begin
+
+    async def begin(self, topic: str, kind: str) -> int:
+        await self.first()
+        return await super().begin(topic, kind)
+
+
+class Counting(SqliteLog):
+    """A log that notes which records are read from it."""
+
+    read_so_far: set[tuple[str, int, int]]
+
+    async def read(
+        self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
+    ) -> AsyncIterator[Batch]:
+        async for batch in super().read(topics, start, stop):
+            self.read_so_far |= {(batch.topic, batch.partition, one) for one in batch.offsets}
+            yield batch
+
+    def before_snapshots(self, first: Begin) -> None:
+        """Do this before each snapshot."""
+        self._shelf = Shelf(self._pool, self._need_writer)
+        self._shelf.first = first
+
+
+class Heard:
+    """What a plane told of itself."""
+
+    def __init__(self) -> None:
+        self.reasons: list[Any] = []
+
+    def info(self, event: str, **facts: Any) -> None:
+        """All is well."""
+
+    def warning(self, event: str, **facts: Any) -> None:
+        self.reasons.append((event, facts["reason"]))
+
+
+@pytest.fixture
+async def log(tmp_path: Path) -> AsyncIterator[Counting]:
+    """A new log."""
+    opened = await Counting.open(tmp_path / "state.db")
+    assert isinstance(opened, Counting)
+    opened.read_so_far = set()
+    yield opened
+    await opened.close()
+
+
+def settings(**upkeep: Any) -> Settings:
+    """How the plane looks after its log."""
+    return Settings(upkeep=UpkeepSettings(snapshots=ENOUGH, **upkeep))
+
+
+async def lived(log: Counting, settings: Settings, **given: Any) -> None:
+    """A plane that makes some connectors, and is closed."""
+    async with plane_on(log, settings, **given) as plane:
+        for number in range(CONNECTORS):
+            await plane.execute(connector(f"c-{number}"))
+
+
+async def read_at_start(log: Counting) -> int:
+    """How many records the next plane reads, which knows all that there is to know."""
+    log.read_so_far.clear()
+    ids = count(CONNECTORS)
+    async with plane_on(log, settings(), new_id=lambda: f"later-{next(ids)}") as plane:
+        assert len(plane.state.config.connectors) == CONNECTORS
+        assert len(plane.state.commands) == CONNECTORS
+        return len(log.read_so_far)
+
+
+async def test_nothing_is_left_to_be_read(log: Counting) -> None:
+    """All is in the snapshots, the last record, too."""
+    await lived(log, settings())
+    assert await read_at_start(log) == 0
+
+
+async def test_also_when_it_is_cancelled(log: Counting) -> None:
+    """As a service that is ended by a signal: its plane closes on the way out."""
+    ready = asyncio.Event()
+
+    async def serves() -> None:
+        async with plane_on(log, settings()) as plane:
+            for number in range(CONNECTORS):
+                await plane.execute(connector(f"c-{number}"))
+            ready.set()
+            await asyncio.Event().wait()
+
+    service = asyncio.create_task(serves())
+    await ready.wait()
+    service.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await service
+    assert await read_at_start(log) == 0
+
+
+async def test_only_where_it_pays(log: Counting) -> None:
+    """A command or two are read anew: a snapshot of all connectors costs more."""
+    await lived(log, settings())
+    ids = count()
+    async with plane_on(log, settings(), new_id=lambda: f"one-{next(ids)}") as plane:
+        await plane.execute(PauseConnector("c-1"))
+    log.read_so_far.clear()
+    async with plane_on(log, settings()):
+        assert len(log.read_so_far) == 3
+
+
+async def test_turned_off(log: Counting) -> None:
+    """Then all is read."""
+    await lived(log, settings(closing_ms=0))
+    assert await read_at_start(log) == RECORDS
+
+
+async def test_they_cannot_be_written(log: Counting) -> None:
+    """That is told, and nothing else happens."""
+
+    async def full() -> None:
+        raise LogUnavailable("the disk is full")
+
+    heard = Heard()
+    log.before_snapshots(full)
+    await lived(log, settings(), notices=heard)
+    assert heard.reasons == [("log_not_looked_after", "the disk is full")]
+    assert await read_at_start(log) == RECORDS
+
+
+async def test_they_take_too_long(log: Counting) -> None:
+    """What is not done in time is left."""
+
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    heard = Heard()
+    log.before_snapshots(never)
+    await lived(log, settings(closing_ms=1), notices=heard)
+    reason = "its snapshots take more than upkeep.closing.ms=1"
+    assert heard.reasons == [("log_not_looked_after", reason)]
+    log.before_snapshots(full_speed)
+    assert await read_at_start(log) == RECORDS
+
+
+async def full_speed() -> None:
+    """Nothing is in the way."""
+
+
+async def test_who_cannot_wait(log: Counting) -> None:
+    """He cancels once more: the plane is closed all the same, and the log is as it was."""
+    begun = asyncio.Event()
+
+    async def waiting() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    log.before_snapshots(waiting)
+    closing = asyncio.create_task(lived(log, settings(closing_ms=600_000)))
+    await begun.wait()
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    log.before_snapshots(full_speed)
+    assert await read_at_start(log) == RECORDS
+    async with plane_on(log, settings(), new_id=lambda: "again") as plane:
+        await plane.execute(CreateConnector("another", {"connector.class": "lab.Source"}))
