@@ -39,6 +39,7 @@ from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.observe import Logger, Passing, logger
 from controlplane.plane import ControlPlane, Surroundings
 from controlplane.rest import calls as rest
+from controlplane.rest.connections import make_room
 from controlplane.rest.front import Front
 from controlplane.rest.loggers import LOGGER, Loggers
 from controlplane.rest.security.protecting import Protection
@@ -182,6 +183,7 @@ async def _serve(
             await stack.enter_async_context(serving(admin, apart, limits))
         url = url_of(bound, encrypted=tls is not None)
         _warn_of_strangers(service, protection, bound)
+        _make_room(limits.connections_max)
         await _announce(service, log, known.follower, url)
         settle()
         await server
@@ -194,6 +196,15 @@ def _warn_of_strangers(service: Service, protection: Protection, bound: socket.s
         note(
             f"Warning: whoever reaches {host} may do everything: tell who may come in with "
             "auth.password.file, auth.token.file or auth.proxy.header"
+        )
+
+
+def _make_room(connections: int) -> None:
+    able = make_room(connections)
+    if able < connections:
+        note(
+            f"Warning: the system lets this process hold {able} connections, fewer than "
+            f"http.connections.max={connections}: raise `ulimit -n`, or lower the setting"
         )
 
 

@@ -1,11 +1,29 @@
-"""Connections that keep us waiting: one that sends no request, or takes no answer, is ended."""
+"""Connections: room for as many as may be, and an end to those that keep us waiting."""
 
 import asyncio
+import resource
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from controlplane.rest.security.settings import HttpLimits
+
+FILES_BESIDE = 100
+"""Files that are open beside connections: those of the log, of Python, of the event loop."""
+
+
+def make_room(connections: int) -> int:
+    """Let this process hold so many connections, each of which is a file to the system.
+
+    Answers how many it can hold, which are fewer where the system allows no more.
+    """
+    wanted = connections + FILES_BESIDE
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unbounded = resource.RLIM_INFINITY
+    if soft != unbounded and soft < wanted:
+        soft = wanted if hard == unbounded else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return connections if soft == unbounded else min(connections, soft - FILES_BESIDE)
 
 
 def connection_class(limits: HttpLimits) -> type[asyncio.Protocol]:

@@ -1,6 +1,7 @@
 """What the server itself bounds and encrypts, on a real socket."""
 
 import asyncio
+import resource
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -11,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controlplane.properties import SettingsError
+from controlplane.rest.connections import FILES_BESIDE, make_room
 from controlplane.rest.security.protecting import Protection
 from controlplane.rest.security.settings import HttpLimits
 from controlplane.rest.server import listen, serving, url_of
@@ -112,6 +114,21 @@ async def test_too_many_connections() -> None:
         for _, writer in resting:
             writer.close()
             await writer.wait_closed()
+
+
+def test_room_for_connections() -> None:
+    """The system's usual limit is too low for them; the one that it cannot pass is not passed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (500, hard))
+        assert make_room(300) == 300
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (500, hard)
+        assert make_room(1_000) == 1_000
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (1_000 + FILES_BESIDE, hard)
+        if hard != resource.RLIM_INFINITY:
+            assert make_room(hard + 1) == hard - FILES_BESIDE
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def test_a_peer_is_who_connects() -> None:
