@@ -36,7 +36,9 @@ class Asked(NamedTuple):
         if self.request.method == "OPTIONS":
             return
         endpoint = routes.of_method(found, self.request.method)
-        check_media(self.request, endpoint.takes, consumes_json=endpoint.consumes_json)
+        check_media(
+            self.request, self.profile, endpoint.takes, consumes_json=endpoint.consumes_json
+        )
 
 
 def asked(scope: Scope, dialect: Profile) -> Asked:

@@ -17,7 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane.core.profiles import Profile
-from controlplane.rest.errors import NO_CONTENT, Answer, Forbidden
+from controlplane.rest.errors import HTML, NO_CONTENT, Answer, Forbidden
 from controlplane.rest.security.asked import Asked, asked
 from controlplane.rest.security.roles import READING
 from controlplane.rest.wire import response
@@ -116,7 +116,9 @@ class Origins:
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(told)
+                given = MutableHeaders(scope=message)
+                if given.get("content-type") != HTML:  # no resource has made a page
+                    given.update(told)
             await send(message)
 
         await self._app(scope, receive, sending)

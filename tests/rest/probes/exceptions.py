@@ -16,7 +16,6 @@ PROTOCOL = "there is no group, whose older protocols let anybody speak for a wor
 PROVIDERS = "what a config provider would put in is not known here, and believed"
 NULL_PATCH = "a patch is read before its connector is looked for"
 NO_BASE64 = "a header that is no Base64 proves nobody, and is no failure of ours"
-PAGES = "browsers may read the server's own pages as well"
 TOPICS = "the topic held more: every world wrote to it"
 
 EXCEPTIONS: Mapping[str, Iterable[int]] = {
@@ -48,7 +47,6 @@ EXCEPTIONS: Mapping[str, Iterable[int]] = {
     PROVIDERS: (1898, 1899, 1900, 1901, 1903, 1904),
     NULL_PATCH: (132, 971),
     NO_BASE64: (2110, 2111, 2112, 2114, 2116, 2118),
-    PAGES: (1886,),
     TOPICS: (1917,),
 }
 """The numbers of the rows, by reason. Each of them does differ: one that is none has to go."""

@@ -186,9 +186,10 @@ async def test_pages_of_others_change_nothing_where_nothing_is_told() -> None:
 async def test_pages_of_the_server_have_no_extra_headers() -> None:
     """No resource has made them (probe, row 1886)."""
     async with guarded(PROTECTION) as client:
-        answer = await client.get("/compat/4.3.0/connectors/a%2Fb")
+        answer = await client.get("/compat/4.3.0/connectors/a%2Fb", headers={"origin": HERE})
         assert answer.status_code == 400
         assert "x-frame-options" not in answer.headers
+        assert _cross_origin(answer.headers) == {}
 
 
 TOLD = {
