@@ -41,6 +41,8 @@ _EXPONENTS: tuple[tuple[str, str | None, Any], ...] = (
 
 _CROSS_ORIGIN: tuple[tuple[str, str | None, Any], ...] = (("0.9.0.0", "4.0.0", "filter"),)
 
+_SERVER: tuple[tuple[str, str | None, Any], ...] = (("0.9.0.0", "4.0.0", "jetty 9"),)
+
 BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour(
         "json_empty_is_null",
@@ -111,7 +113,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("rest_unset_loggers", "KAFKA-9366", _from("4.0.0")),
     Behaviour("rest_health", "KIP-1017", _from("3.9.0")),
     Behaviour("rest_stages_told", "KAFKA-15563", _from("3.7.0")),
-    Behaviour("rest_strict_paths", "Jetty 12", _from("4.0.0"), kip=False),
+    Behaviour("rest_server", "Jetty 12", _SERVER, other="jetty 12", kip="ours"),
     Behaviour("rest_cross_origin", "Jetty 12", _CROSS_ORIGIN, other="handler", kip="ours"),
     Behaviour("rest_kip_offsets", "KIP-875", (), kip=True),
     Behaviour("rest_kip_topics_reset", "KIP-558", (), kip=True),

@@ -161,8 +161,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """`GET /health`."""
     rest_stages_told: bool
     """Who was kept waiting for too long is told what the worker does meanwhile."""
-    rest_strict_paths: bool
-    """An encoded slash, percent sign or control character in a path is refused (Jetty 12)."""
+    rest_server: Literal["jetty 9", "jetty 12", "ours"]
+    """Whose HTTP server it is, by what it refuses before Connect sees it: Jetty 12 takes no encoded
+    slash, percent sign or control character in a path."""
     rest_cross_origin: CrossOrigin
     """How browsers are let in from elsewhere: by Jetty's filter, by its handler (Jetty 12)."""
     rest_kip_offsets: bool

@@ -104,7 +104,7 @@ class App:
         if request.method == "OPTIONS":
             return allowed(routes.methods_of(found), request.headers.get("accept", ""))
         endpoint = routes.of_method(found, request.method)
-        check_media(request, endpoint.takes, consumes_json=endpoint.consumes_json)
+        check_media(request, profile, endpoint.takes, consumes_json=endpoint.consumes_json)
         body = None
         if endpoint.reads_body and receive is not None:
             body = await _body_of(receive)

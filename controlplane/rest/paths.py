@@ -1,11 +1,12 @@
 """Request targets: the raw path split into decoded segments, as each release's server does it."""
 
 import re
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote
 
 from controlplane.core.profiles import Profile
-from controlplane.rest.errors import BadTarget, NoSuchPath
+from controlplane.rest.errors import BadRequest, BadTarget, NoSuchPath
 from controlplane.rest.pages import BadMessage, Unreadable
 
 
@@ -21,15 +22,11 @@ def parse_target(raw: str, profile: Profile) -> Target:
 
     Raises:
         BadTarget, BadMessage, Unreadable: this release's server refuses such a target.
+        BadRequest: we do.
         NoSuchPath: it has an empty segment.
     """
     path, _, query = raw.partition("#")[0].partition("?")
-    if not path.startswith(("/", "*")):
-        raise BadMessage
-    if profile.rest_strict_paths:
-        _refuse_ambiguous(path)
-    else:
-        _refuse_malformed(path)
+    _REFUSING[profile.rest_server](path)
     # Matrix parameters are dropped from any segment, a trailing slash is accepted everywhere.
     parts = [part.partition(";")[0] for part in path.removeprefix("/").split("/")]
     if parts[-1] == "":
@@ -52,12 +49,29 @@ def names_in(template: tuple[str, ...], segments: tuple[str, ...]) -> list[str]:
     return [segment for part, segment in pairs if part == "{}"]
 
 
+_BEGINNINGS = ("/", "*")
+"""What a target begins with: a path, or what is meant for the whole server."""
+
+_NO_ESCAPE = re.compile(r"%(?![0-9a-f]{2}).{0,2}", re.IGNORECASE)
+
+
+def _refuse_unreadable(path: str) -> None:
+    """Refuse what we cannot read."""
+    if not path.startswith(_BEGINNINGS):
+        raise BadRequest("The target of a request has to be a path that begins with a slash")
+    wrong = _NO_ESCAPE.search(path)
+    if wrong is not None:
+        told = f"The path holds {wrong[0]!a}, which is no escape"
+        raise BadRequest(f"{told}: write a percent sign as %25")
+
+
 _MALFORMED = re.compile(r"%(?![0-9a-f]{2}|u[0-9a-f]{4})|%00|\ufffd", re.IGNORECASE)
 """Escapes that are none, NUL, and bytes that were no UTF-8."""
 
 
 def _refuse_malformed(path: str) -> None:
-    if _MALFORMED.search(path):
+    """Refuse what Jetty 9 does, and Jersey behind it."""
+    if _MALFORMED.search(path) or not path.startswith(_BEGINNINGS):
         raise BadMessage
     if "{" in path or "}" in path:
         raise Unreadable(path)
@@ -76,6 +90,16 @@ _AMBIGUITIES: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def _refuse_ambiguous(path: str) -> None:
+    """Refuse what Jetty 12 does."""
+    if not path.startswith(_BEGINNINGS):
+        raise BadTarget("Bad Request")
     found = [reason for pattern, reason in _AMBIGUITIES if pattern.search(path)]
     if found:
         raise BadTarget(", ".join(found))
+
+
+_REFUSING: Mapping[str, Callable[[str], None]] = {
+    "jetty 9": _refuse_malformed,
+    "jetty 12": _refuse_ambiguous,
+    "ours": _refuse_unreadable,
+}

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
 
+from controlplane.core.profiles import Profile
 from controlplane.rest.errors import JSON, MissingMediaType, NotAcceptable, UnsupportedMediaType
 from controlplane.rest.pages import Unreadable
 
@@ -78,16 +79,16 @@ def _dialect(path: str) -> tuple[str | None, str]:
     return release, slash + rest or "/"
 
 
-def check_media(request: Request, gives: str, *, consumes_json: bool) -> None:
+def check_media(request: Request, profile: Profile, gives: str, *, consumes_json: bool) -> None:
     """Refuse what Connect's servers refuse by its headers, before anything is looked up.
 
     Raises:
-        Unreadable: nobody can tell what it comes with.
+        Unreadable: nobody can tell what it comes with; the server of a release writes a page.
         UnsupportedMediaType: it comes with something that is no JSON.
         NotAcceptable: it wants an answer of another type than `gives`.
     """
     if consumes_json:
-        _check_sent(request)
+        _check_sent(request, profile)
     if request.method != "OPTIONS" and not _takes(gives, request.headers.get("accept", "")):
         raise NotAcceptable
 
@@ -116,12 +117,14 @@ _WILD = ("*/*", "application/*")
 _MEDIA_TYPE = re.compile(r"\s*[^\s/;,]+/[^\s/;,]+\s*(;[^,]*)?")
 
 
-def _check_sent(request: Request) -> None:
+def _check_sent(request: Request, profile: Profile) -> None:
     """Look at the `Content-Type`, if any; a wildcard will do where nothing is sent."""
     told = request.headers.getlist("content-type")
     if not told:
         return
     if len(told) > 1 or not _MEDIA_TYPE.fullmatch(told[0]):
+        if profile.rest_server == "ours":
+            raise UnsupportedMediaType
         raise Unreadable(request.target.partition("?")[0])
     sent = _media_type(told[0])
     if sent in _WILD:

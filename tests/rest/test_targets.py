@@ -1,12 +1,15 @@
 """Targets and media types, where releases or our own dialect part from what the probe shows."""
 
+import re
+from urllib.parse import unquote
+
 import pytest
 
 from controlplane.controller.outside import OutsideFailed
 from controlplane.core.commands import CreateConnector
 from controlplane.core.plan import AlterGroup
-from controlplane.core.profiles import Profile
-from controlplane.rest.errors import BadTarget, NoSuchPath, RestError
+from controlplane.core.profiles import KIP, Profile
+from controlplane.rest.errors import BadRequest, BadTarget, NoSuchPath, RestError
 from controlplane.rest.pages import BadMessage, Unreadable
 from controlplane.rest.paths import parse_target
 from tests.rest.broker import Broker
@@ -22,7 +25,7 @@ SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnecto
         ("/connectors/%zz", BadMessage, None),
         ("/connectors/a%00", BadMessage, BadTarget),
         ("/connectors/a%2Fb", None, BadTarget),
-        ("connectors", BadMessage, BadMessage),
+        ("connectors", BadMessage, BadTarget),
         ("/connectors//a", NoSuchPath, BadTarget),
         ("/connectors/a/;x=1", None, None),
         ("/connectors/a#b?c", None, None),
@@ -38,6 +41,38 @@ def test_what_servers_refuse(
         else:
             with pytest.raises(error):
                 parse_target(target, Profile.of(release))
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("/connectors/50%", "The path holds '%', which is no escape: write a percent sign as %25"),
+        ("/connectors/%zz/status", "The path holds '%zz', which is no escape"),
+        ("/connectors/a%u00e4", "The path holds '%u0', which is no escape"),
+        ("connectors", "The target of a request has to be a path that begins with a slash"),
+    ],
+)
+def test_what_we_refuse(target: str, told: str) -> None:
+    """At the root a sentence says what is wrong."""
+    with pytest.raises(BadRequest, match=re.escape(told)):
+        parse_target(target, Profile.of(KIP))
+
+
+@pytest.mark.parametrize(
+    "target", ["/connectors/a{b}", "/connectors/a%2Fb%00", "/connectors/\ufffd"]
+)
+def test_what_we_take(name: str) -> None:
+    """Whatever can be read can be a name."""
+    target = parse_target(f"/connectors/{name}", Profile.of(KIP))
+    assert target.segments == ("connectors", unquote(name))
+
+
+async def test_a_media_type_that_is_none() -> None:
+    """At the root no page is written about it."""
+    async with asked() as (_, client):
+        answer = await client.get("/connectors", headers={"content-type": "garbage"})
+    assert answer.status_code == 415
+    assert answer.json() == {"error_code": 415, "message": "HTTP 415 Unsupported Media Type"}
 
 
 @pytest.mark.parametrize("release", ["3.9", "4.3"])
