@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,12 +35,16 @@ class Said(NamedTuple):
         return json.loads(self.out)
 
 
-def call(*arguments: object, columns: int = 120) -> Said:
-    """Run a command in this process. A traceback fails the test."""
+def call(
+    *arguments: object,
+    columns: int = 120,
+    typed: str | None = None,
+    environment: Mapping[str, str | None] | None = None,
+) -> Said:
+    """Run a command in this process, with what somebody types. A traceback fails the test."""
     words = [str(one) for one in arguments]
-    result = CliRunner().invoke(
-        main, words, env={"COLUMNS": str(columns), "CONTROLPLANE_DEBUG": "1"}
-    )
+    usual = {"COLUMNS": str(columns), "CONTROLPLANE_DEBUG": "1"}
+    result = CliRunner().invoke(main, words, input=typed, env={**usual, **(environment or {})})
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Said(result.exit_code, result.stdout, result.stderr)

@@ -24,6 +24,9 @@ PATIENCE_S = 30.0
 PAUSE_S = 0.5
 """Between two such questions."""
 
+LINES, LINE_CHARACTERS = 50, 1_000
+"""So much of a refusal is shown: it may repeat a whole config."""
+
 _OURS = "controlplane"
 """What our own server calls itself; a proxy that hides it hides what only we have."""
 
@@ -32,6 +35,14 @@ _PASSES = ("rebalance", "momentarily", "stale configuration")
 
 _NO_ENDPOINT = ("HTTP 404 Not Found", "HTTP 405 Method Not Allowed")
 """Words for a path or a method that a release has not got."""
+
+
+_CONNECT_OR_NOT = (
+    httpx.codes.UNAUTHORIZED,
+    httpx.codes.FORBIDDEN,
+    httpx.codes.SERVICE_UNAVAILABLE,
+)
+"""Answers to the first question that do not tell who gives them."""
 
 
 class Server(NamedTuple):
@@ -78,7 +89,9 @@ class Api:
             Unavailable: nobody answers.
         """
         answer = await self._answer("GET", "/")
-        told = answer.json() if _is_json(answer) else None
+        told = _json(answer)
+        if answer.status_code in _CONNECT_OR_NOT:
+            raise self._refusal(answer, "GET /", _message(answer))
         if not isinstance(told, dict) or "version" not in told:
             raise Declined(
                 f"{self.name} answers, but is no Kafka Connect: give the URL of a worker, with the "
@@ -86,20 +99,18 @@ class Api:
             )
         ours = answer.headers.get("server", "").startswith(_OURS)
         self.server = Server(str(told["version"]), told.get("kafka_cluster_id"), ours)
-        if self._view:
-            self.need("past, nor any other release's eyes: --as-of and --profile ask ours")
+        for field in self._view:
+            self.need(f"--{field.replace('_', '-')}")
 
-    def need(self, what: str) -> None:
+    def need(self, what: str, *, in_its_log: bool = True) -> None:
         """Refuse to go on where something of ours is needed and a worker of Kafka's answers.
 
         Raises:
-            Lacks: the message says that it has no `what`.
+            Lacks: the message says that it has no `what`, and where to find it.
         """
         if not self.server.ours:
-            raise Lacks(
-                f"{self.name} is {self.server.name}, which has no {what} (a log has it all: "
-                "`controlplane import` its topics, and ask that log with --cluster)"
-            )
+            hint = "; its log has: --cluster kafka://BROKER:9092" if in_its_log else ""
+            raise Lacks(f"{self.name} is {self.server.name}, which has no {what}{hint}")
 
     async def get(self, path: str, **query: str | list[str]) -> Any:
         """What is answered to a question.
@@ -188,8 +199,7 @@ class Api:
             Declined, Unavailable: it is a refusal.
         """
         if answer.is_success:
-            body = answer.json() if _is_json(answer) and answer.content else None
-            return Given(answer.status_code == httpx.codes.CREATED, body)
+            return Given(answer.status_code == httpx.codes.CREATED, _json(answer))
         message = _message(answer)
         if answer.status_code == httpx.codes.NOT_FOUND and message not in _NO_ENDPOINT:
             raise _Missing(message)
@@ -218,8 +228,12 @@ def connector(name: str, *parts: str) -> str:
     return "/".join(["/connectors", dots, *parts])
 
 
-def _is_json(answer: httpx.Response) -> bool:
-    return not answer.content.lstrip().startswith(b"<")
+def _json(answer: httpx.Response) -> Any | None:
+    """What an answer tells; None where it tells nothing, or is something else."""
+    try:
+        return answer.json()
+    except ValueError:
+        return None
 
 
 def _passes(answer: httpx.Response) -> bool:
@@ -230,12 +244,12 @@ def _passes(answer: httpx.Response) -> bool:
 
 def _message(answer: httpx.Response) -> str:
     """What a refusal says, without secrets; servers before Connect's write pages."""
-    try:
-        told = answer.json()["message"]
-    except (ValueError, TypeError, KeyError):
-        told = None
-    reason = told or f"HTTP {answer.status_code} {answer.reason_phrase}"
-    return short(redacted_refusal(str(reason)), 4_000)
+    told = _json(answer)
+    reason = (
+        told.get("message") if isinstance(told, dict) else None
+    ) or f"HTTP {answer.status_code} {answer.reason_phrase}"
+    lines = redacted_refusal(str(reason)).splitlines()
+    return "\n".join(short(line, LINE_CHARACTERS) for line in lines[:LINES])
 
 
 def _why(failure: httpx.HTTPError) -> str:

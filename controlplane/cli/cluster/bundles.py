@@ -25,6 +25,7 @@ from controlplane.cli.cluster.exits import Declined, Lacks, Unavailable
 from controlplane.cli.cluster.files import read_text
 from controlplane.cli.cluster.offsets import Offset, alteration
 from controlplane.cli.cluster.output import output_option
+from controlplane.cli.cluster.past import every
 from controlplane.cli.cluster.selecting import Selection, selected
 from controlplane.cli.cluster.verbs import asks, changes, verb
 from controlplane.cli.cluster.waiting import RUNS, wait_for, wait_options
@@ -102,10 +103,10 @@ async def _exported(api: Api, name: str) -> Carried:
         raise Declined(f"there is no connector {name}; `controlplane get` lists those there are")
     if RUNNING in found.states:
         note(f"{name} runs, and its offsets go on: stop it before, if it is to be exact")
-    state = await _recorded_state(api, name) if api.server.ours else found.state
+    state = await _target_state(api, found)
     config = dict(found.info["config"])
     topics = await _topics(api, name)
-    return Carried(name, config, _target(state), await _offsets(api, name), topics)
+    return Carried(name, config, state, await _offsets(api, name), topics)
 
 
 async def _offsets(api: Api, name: str) -> list[dict[str, Any]] | None:
@@ -117,16 +118,21 @@ async def _offsets(api: Api, name: str) -> list[dict[str, Any]] | None:
         return None
 
 
-async def _recorded_state(api: Api, name: str) -> str:
-    """What a connector was last told to be. Ours knows, whether or not a worker has followed."""
-    events = (await api.get(connector(name, "history")))["events"]
-    told = [one["after"] for one in events if one["what"] == "target state"]
-    return str(told[-1]) if told else RUNNING
+async def _target_state(api: Api, found: Summary) -> str:
+    """What a connector was last told to be.
+
+    Ours knows, whether or not a worker has followed; of Kafka's it can only be seen by what is
+    reported, where a connector that fails is meant to run.
+    """
+    state: object = found.state
+    if api.server.ours:
+        events = await every(api, connector(found.name, "history"), "events")
+        state = next((one["after"] for one in reversed(events) if one["what"] == _TARGET), None)
+    return str(state) if state in {PAUSED, STOPPED} else RUNNING
 
 
-def _target(state: str) -> str:
-    """The target state behind what is reported; what fails is meant to run."""
-    return state if state in {PAUSED, STOPPED} else RUNNING
+_TARGET = "target state"
+"""How our history calls it."""
 
 
 async def _topics(api: Api, name: str) -> list[str]:
@@ -215,12 +221,12 @@ async def _continued(api: Api, one: Carried, found: Summary, *, dry_run: bool) -
     if changed:
         told = "; ".join(in_words(changed))
         raise Declined(f"{one.name} is there with another config ({told}): delete it first, or -n")
-    if not await _alteration(api, one) and _target(found.state) == one.target_state:
+    state = await _target_state(api, found)
+    if state == one.target_state and not await _alteration(api, one):
         return Told(one.name, UNCHANGED)
-    if found.state != STOPPED:
+    if state != STOPPED:
         raise Declined(
-            f"{one.name} is there and {found.state}: `controlplane stop {one.name}`, and import "
-            "once more"
+            f"{one.name} is there and {state}: `controlplane stop {one.name}`, and import once more"
         )
     return await _completed(api, one, "completed", dry_run=dry_run)
 

@@ -33,7 +33,7 @@ async def history(api: Api, name: str, last: int | None, output: str) -> None:
     What stands in the first column --as-of, `diff` and `undo` take.
     """
     api.need("history")
-    events = await _every(api, connector(name, "history"), "events")
+    events = await every(api, connector(name, "history"), "events")
     shown = events if last is None else events[-last:]
     if output != "table":
         print_document({"connector": name, "events": shown}, output)
@@ -42,8 +42,8 @@ async def history(api: Api, name: str, last: int | None, output: str) -> None:
     table(heads, _event_rows(list(_shortened(shown))), spare=("TIME",))
 
 
-async def _every(api: Api, path: str, what: str) -> list[Event]:
-    """All pages of an answer."""
+async def every(api: Api, path: str, what: str) -> list[Event]:
+    """All pages of one of our long answers."""
     page = await api.get(path)
     found = list(page[what])
     while page["next"] is not None:
@@ -104,7 +104,7 @@ async def undo(  # noqa: PLR0913 - click gives one argument per option
 
     What would be written is shown first, and done once you agree.
     """
-    api.need("undo")
+    api.need("undo", in_its_log=False)
     path, query = connector(name, "undo"), {"to": to, "offsets": str(offsets).lower()}
     if dry_run or not yes:
         plan = (await api.send("POST", path, query=query, dry_run=True)).body
@@ -141,7 +141,7 @@ async def _print(told: Told, output: str) -> None:
 )
 async def commands(api: Api, output: str, **chosen: Any) -> None:
     """Who asked for what, when, and what became of it; the oldest first."""
-    api.need("commands: it keeps no account of who asked for what")
+    api.need("account of who asked for what", in_its_log=False)
     query = {name: str(value) for name, value in chosen.items() if value is not None}
     if "since" in query:
         query["since"] = str(read_time_ms(query["since"]))

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Concatenate
 
 import click
+from click.shell_completion import CompletionItem
 
 from controlplane.cli.cluster.api import Api
 from controlplane.cli.cluster.connection import connected
@@ -32,9 +33,20 @@ class Verb(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the usual resource where none is named."""
-        if not args or args[0] not in {*self.commands, *ctx.help_option_names}:
+        named = args and args[0] in {*self.commands, *ctx.help_option_names}
+        if not named and not ctx.resilient_parsing:
             args = [self.usual, *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Resources, and what could follow where the usual one is left out."""
+        usual = self.commands[self.usual]
+        inner = usual.make_context(self.usual, [], parent=ctx, resilient_parsing=True)
+        names = [one for one in usual.params if isinstance(one, click.Argument)][:1]
+        items = [item for one in names for item in one.shell_complete(inner, incomplete)]
+        if incomplete.startswith("-"):
+            items = usual.shell_complete(inner, incomplete)
+        return [*super().shell_complete(ctx, incomplete), *items]
 
     def list_commands(self, _: click.Context) -> list[str]:
         """Resources, in the order in which they were added."""

@@ -1,0 +1,93 @@
+"""`history`, `diff --from`, `undo`, `watch`: what was, and what is happening."""
+
+import json
+
+import pytest
+
+from tests.cli.cluster.asking import SOURCE, Cluster
+
+CHANGES = len([*SOURCE, "name", "target state", "password", "topic"])
+
+
+@pytest.fixture
+def changed(cluster: Cluster) -> Cluster:
+    """A connector whose topic has been changed; what it was created by is at config@0."""
+    cluster.create()
+    cluster.done("patch", "orders", "-s", "topic=other", "-s", "password=hunter2")
+    return cluster
+
+
+def test_history(changed: Cluster) -> None:
+    """Every change with its record; the first column is what `--as-of` takes."""
+    events = changed.json("history", "orders", "--last", "2")["events"]
+    assert [(one["what"], one["before"], one["after"]) for one in events] == [
+        ("config password", None, "[hidden]"),
+        ("config topic", "lines", "other"),
+    ]
+    place = events[0]["record"]["offset"]
+    lines = changed.done("history", "orders").splitlines()
+    assert any(line.startswith(f"connect-configs@0:{place} ") for line in lines)
+    then = changed.json("describe", "orders", "--as-of", f"connect-configs@0:{place - 1}")
+    assert then["config"] == {**SOURCE, "name": "orders"}
+
+
+def test_difference_between_two_moments(changed: Cluster) -> None:
+    """Exit code 1, and each fact on a line, without secrets."""
+    said = changed.ask("diff", "orders", "--from", "config@0")
+    assert said.code == 1
+    assert "config password" in said.out
+    assert "lines → other" in said.out
+    assert "hunter2" not in said.out
+    assert changed.done("diff", "--from", "config@0", "--to", "config@0") == "no difference\n"
+
+
+def test_a_connector_that_was_not_there(changed: Cluster) -> None:
+    """All of it differs; one that never was is refused."""
+    changed.done("delete", "orders")
+    gone = json.loads(changed.ask("diff", "--from", "config@0", "-o", "json").out)
+    facts = {
+        one["item"]: (one["before"], one["after"]) for one in gone if one["aspect"] == "config"
+    }
+    assert facts["topic"] == ("lines", None)
+    assert "no connector nix" in changed.refused("diff", "nix", "--from", "config@0")
+
+
+def test_undo(changed: Cluster) -> None:
+    """It shows the plan, and does it after a yes."""
+    said = changed.ask("undo", "orders", "--to", "config@0", typed="n\n")
+    assert said.code == 1
+    assert "orders would be put back to config@0: " in said.out
+    assert changed.json("describe", "orders")["config"]["topic"] == "other"
+    assert changed.done("undo", "orders", "--to", "config@0", "--yes") == (
+        "orders: put back to config@0\n"
+    )
+    assert changed.json("describe", "orders")["config"] == {**SOURCE, "name": "orders"}
+
+
+def test_a_long_run_of_offsets_is_shortened_for_people(cluster: Cluster) -> None:
+    """Machines get every one of them."""
+    offsets = [{"partition": {"filename": f"/{n}"}, "offset": {"position": 1}} for n in range(25)]
+    cluster.create(initial_state="STOPPED")
+    cluster.done("offsets", "alter", "orders", "-f", cluster.file("o.json", {"offsets": offsets}))
+    assert "… 15 more; -o json has them" in cluster.done("history", "orders")
+    events = cluster.json("history", "orders")["events"]
+    assert sum(one["what"].startswith("source offset") for one in events) == 25
+
+
+def test_watch_goes_on_from_where_it_was(changed: Cluster) -> None:
+    """From the beginning of the log, and then from the last change that was told."""
+    said = changed.done("watch", "orders", "--since", "{}", "--count", "4", "-o", "json")
+    changes = [json.loads(line) for line in said.splitlines()]
+    assert {one["connector"] for one in changes} == {"orders"}
+    said = changed.done("watch", "--since", "{}", "--count", str(CHANGES), "-o", "json")
+    *_, created, second, _ = (json.loads(line) for line in said.splitlines())
+    assert (created["item"], created["after"]) == ("", "STARTED")
+    later = changed.done("watch", "--since", created["id"], "--count", "1", "-o", "json")
+    assert json.loads(later) == second
+
+
+def test_watch_for_people(changed: Cluster) -> None:
+    """A line for each change, secrets hidden."""
+    said = changed.done("watch", "--since", "{}", "--count", str(CHANGES))
+    assert "orders: config topic: lines → other" in said
+    assert "hunter2" not in said
