@@ -128,6 +128,7 @@ async def test_a_plane_of_such_a_worker(tmp_path: Path) -> None:
     [
         ("exactly.once.source.support=maybe", r":1: exactly\.once\.source\.support is 'maybe'"),
         ("connector.client.config.override.policy=com.acme.Ours", "only a Java worker can ask"),
+        ("offset.storage.topic=a b/c", "is 'a b/c', which no topic can be called: use 1 to 249"),
         ("upkeep.retention.commands.ms=0", "is '0': use -1 or a whole number from 1"),
         ("upkeep.snapshots.kept=0", r"upkeep\.snapshots\.kept is '0': use a whole number from 1"),
         ("controller.write.patience.ms=30s", "is '30s': use a whole number from 1"),

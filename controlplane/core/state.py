@@ -25,6 +25,7 @@ from controlplane.core.records import (
     Target,
 )
 from controlplane.core.shared import CopyOnWrite
+from controlplane.core.topic_names import ALLOWED, is_legal
 
 
 class Aspect(Enum):
@@ -80,8 +81,12 @@ def check_topics(topics: Topics) -> None:
     """Refuse names of topics with which no cluster can work.
 
     Raises:
+        ValueError: no topic can have one of them.
         SharedTopic: two of them are the same.
     """
+    for name in msgspec.structs.astuple(topics):
+        if not is_legal(name):
+            raise ValueError(f"{name!r} cannot be the name of a topic: use {ALLOWED}")
     if topics.shared is not None:
         one, other = topics.shared
         name = getattr(topics, one)

@@ -1,19 +1,16 @@
 """Rules about topics, partitions, offsets and epochs that every log of our own keeps alike."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from controlplane.core.entry import Entry
+from controlplane.core.topic_names import ALLOWED, is_legal
 from controlplane.logs.log import OFFSET_LIMIT, Fenced, LogNotUsable
 
 T = TypeVar("T")
 
 PARTITIONS_LIMIT = 10_000
 """Partitions per topic: 25 are usual, and a slip of the pen shall not fill the memory."""
-
-_LEGAL_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
-"""Names that Kafka allows (class `Topic`)."""
 
 _TIMESTAMPS = range(-(2**63), 2**63)
 
@@ -32,9 +29,9 @@ def partition_in(partitions: Sequence[T], topic: str, partition: int) -> T:
 
 def check_topic(topic: str, wanted: int) -> None:
     """Raise `LogNotUsable` unless a topic can have this name and so many partitions."""
-    if not _LEGAL_NAME.fullmatch(topic):
+    if not is_legal(topic):
         message = f"{topic!r} cannot be the name of a topic"
-        raise LogNotUsable(f"{message}: take 1 to 249 letters, digits, dots, '_' and '-'")
+        raise LogNotUsable(f"{message}: take {ALLOWED}")
     if not 1 <= wanted <= PARTITIONS_LIMIT:
         message = f"Topic {topic!r} cannot have {wanted} partitions"
         raise LogNotUsable(f"{message}: the number must be between 1 and {PARTITIONS_LIMIT}")

@@ -11,7 +11,9 @@ import msgspec
 from msgspec import Meta
 
 from controlplane.core.context import Worker
+from controlplane.core.moments import shown
 from controlplane.core.state import Topics
+from controlplane.core.topic_names import ALLOWED, is_legal
 from controlplane.settings.kinds import BadValue
 
 INT_MAX = 2**31 - 1
@@ -128,6 +130,12 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where a Java worker finds the jars of its connectors."""
 
     def __post_init__(self) -> None:
+        for role, key in _TOPIC_KEYS.items():
+            name = getattr(self.topics, role)
+            if not is_legal(name):
+                raise BadValue(
+                    key, f"is {shown(name)}, which no topic can be called: use {ALLOWED}"
+                )
         shared = self.topics.shared
         if shared is not None:
             one, other = (_TOPIC_KEYS[role] for role in shared)

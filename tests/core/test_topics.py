@@ -5,6 +5,7 @@ from itertools import combinations
 import pytest
 
 from controlplane.core.state import SharedTopic, Topics, check_topics
+from controlplane.core.topic_names import is_legal
 
 
 @pytest.mark.parametrize(("one", "other"), list(combinations(Topics.__struct_fields__, 2)))
@@ -13,6 +14,20 @@ def test_one_topic_is_not_two(one: str, other: str) -> None:
     told = f"x cannot be the {one} topic and the {other} topic: give each a name of its own"
     with pytest.raises(SharedTopic, match=told):
         check_topics(Topics(**{one: "x", other: "x"}))
+
+
+@pytest.mark.parametrize("name", ["", "a b/c", ".", "..", "ü", "a\n", "x" * 250])
+def test_names_that_no_topic_can_have(name: str) -> None:
+    """Kafka's rule; told before anything is made, with what would do."""
+    with pytest.raises(ValueError, match="cannot be the name of a topic: use 1 to 249 letters"):
+        check_topics(Topics(status=name))
+    assert not is_legal(name)
+
+
+@pytest.mark.parametrize("name", ["a", "...", "A-z_0.9", "x" * 249])
+def test_names_of_topics(name: str) -> None:
+    """All others."""
+    check_topics(Topics(status=name))
 
 
 def test_each_has_its_own() -> None:

@@ -4,7 +4,6 @@ A worker's configs are maps of text to text or null. Its REST interface makes te
 truths; who asks from within a program must do so himself.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,17 +14,13 @@ from controlplane.core.java import encode_key
 from controlplane.core.plan import Plan, Reason, Rejected
 from controlplane.core.records import Properties
 from controlplane.core.state import ClusterState
-
-TOPIC_NAME_MAX = 249
-"""Characters (Kafka: `Topic.MAX_NAME_LENGTH`)."""
+from controlplane.core.topic_names import ALLOWED, is_legal
 
 OFFSETS_TOPIC = "offsets.storage.topic"
 """A connector's setting (KIP-618)."""
 
 _TEXTS = ("connector", "namespace", "level")
 """Fields of commands that go into a log as they are."""
-
-_LEGAL = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_NAME_MAX}}}", re.ASCII)
 
 
 # --- whatever the release -----------------------------------------------------------------------
@@ -158,11 +153,8 @@ def _misplaced_offsets(state: ClusterState, config: Properties, context: Context
     topic, topics = config.get(OFFSETS_TOPIC), state.topics
     if not isinstance(topic, str) or _provided(topic, context):
         return None
-    if _LEGAL.fullmatch(topic) is None or topic in {".", ".."}:
-        return (
-            f"{OFFSETS_TOPIC} is {topic!a}, which cannot be the name of a topic: use 1 to "
-            f"{TOPIC_NAME_MAX} letters, digits, dots, underscores and hyphens"
-        )
+    if not is_legal(topic):
+        return f"{OFFSETS_TOPIC} is {topic!a}, which cannot be the name of a topic: use {ALLOWED}"
     if topic in {topics.config, topics.status, topics.commands}:
         return (
             f"{OFFSETS_TOPIC} is {topic}, which is the cluster's {topics.short(topic)} topic: "

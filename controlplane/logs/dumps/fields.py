@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
+from controlplane.core.topic_names import PATTERN
 from controlplane.logs.dumps.dump import Unreadable
 
 PARTITIONS_MAX = 100_000
@@ -14,10 +15,7 @@ PARTITIONS_MAX = 100_000
 
 _LONG_MAX = 2**63 - 1
 
-TOPIC_NAME = re.compile(r"^[a-zA-Z0-9._-]{1,249}\Z")
-"""What Kafka allows as the name of a topic."""
-
-Topic = Annotated[str, Meta(pattern=TOPIC_NAME.pattern)]
+Topic = Annotated[str, Meta(pattern=PATTERN)]
 
 Partition = Annotated[int, Meta(ge=0, lt=PARTITIONS_MAX)]
 Offset = Annotated[int, Meta(ge=0, le=_LONG_MAX)]

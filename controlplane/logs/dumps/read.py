@@ -5,9 +5,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
+from controlplane.core.topic_names import is_legal
 from controlplane.logs.dumps.console import ConsoleReader
 from controlplane.logs.dumps.dump import Collector, Dump, Problem, Reader
-from controlplane.logs.dumps.fields import TOPIC_NAME
 from controlplane.logs.dumps.histories import HistoriesReader
 from controlplane.logs.dumps.kcat import KcatReader
 from controlplane.logs.dumps.lines import CutOff, read_lines
@@ -92,7 +92,7 @@ def _reader(name: str, sample: Sequence[bytes], options: _Options) -> Reader:
         return HistoriesReader()
     if name == KcatReader.format:
         return KcatReader()
-    if options.topic and not TOPIC_NAME.match(options.topic):
+    if options.topic and not is_legal(options.topic):
         raise LogNotUsable(f"{options.topic!r} is no topic name: take the one that was read from")
     if not options.topic:
         raise LogNotUsable(f"{options.path} does not tell its topic: name it with --topic")
