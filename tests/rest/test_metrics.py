@@ -1,6 +1,7 @@
 """What Prometheus is told, read as Prometheus reads it."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -14,14 +15,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from controlplane.core.profiles import Profile
 from controlplane.follower import Follower, Limits
-from controlplane.logs.log import Record
+from controlplane.logs.log import Ends, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.observe import silent
 from controlplane.plane import ControlPlane, Surroundings
 from controlplane.rest.app import App
 from controlplane.rest.calls import Service
 from controlplane.rest.front import Front
-from controlplane.rest.metrics import Metrics
+from controlplane.rest.metrics import Metrics, exposing
 from controlplane.rest.security.protecting import Protection
 from tests.outages import Cable, Told, until
 from tests.rest.security.guarded import TOKENS, known
@@ -266,6 +267,29 @@ async def test_a_log_that_is_away() -> None:
             cable.cut.clear()
             await told.back.wait()
             assert Scraped.of((await client.get("/metrics")).text).samples[FOLLOWED] == 1
+
+
+class Undecided(Cable):
+    """A log that never says where it ends, once it is asked by others than its follower."""
+
+    async def ends(self, topics: Iterable[str]) -> Ends:
+        if self.cut.is_set():
+            await asyncio.Event().wait()
+        return await self.log.ends(topics)
+
+
+async def test_a_log_that_does_not_say_where_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest is told in time: who scrapes does not wait for long."""
+    monkeypatch.setattr(exposing, "ENDS_PATIENCE_S", 0.01)
+    async with following("life-3.9") as follower:
+        log = Undecided(MemoryLog())
+        log.cut.set()
+        service = Service(follower, KIP, catalogue(), log=log)
+        transport = httpx.ASGITransport(Metrics().exposing(App(service), service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
+            scraped = Scraped.of((await client.get("/metrics")).text)
+        assert scraped.samples["kafka_connect_worker_connector_count"] > 1
+        assert scraped.of_family("controlplane_projection_lag_records") == {}
 
 
 FOLLOWED = "controlplane_log_followed"

@@ -1,5 +1,6 @@
 """`GET /metrics`: the state is looked at when it is asked for, and at no other time."""
 
+import asyncio
 from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry
@@ -18,6 +19,10 @@ from controlplane.rest.security.asked import asked
 from controlplane.rest.security.roles import READING
 
 PATH = ("metrics",)
+
+ENDS_PATIENCE_S = 5
+"""How long a log is asked where it ends: Prometheus gives up after ten seconds, and would have
+nothing at all."""
 
 
 class Exposing:
@@ -56,14 +61,21 @@ async def _families(service: Service) -> list[Metric]:
         state = await follower.state(service.dialect)
     except LogError:
         return [*scraped.of_log(follower.ends, None, followed=False)]
-    ends = None
-    if service.log is not None and follower.failure is None:
-        try:
-            ends = await service.log.ends(list(follower.ends))
-        except LogError:
-            ends = None
+    ends = await _ends(service)
     known = scraped.of_log(follower.ends, ends, followed=follower.failure is None)
     return [*scraped.of_state(state), *known]
+
+
+async def _ends(service: Service) -> scraped.Ends | None:
+    """Where the log ends now; None where it does not say so in time."""
+    follower = service.follower
+    if service.log is None or follower.failure is not None:
+        return None
+    try:
+        async with asyncio.timeout(ENDS_PATIENCE_S):
+            return await service.log.ends(list(follower.ends))
+    except (LogError, TimeoutError):
+        return None
 
 
 class Found(Collector):

@@ -115,9 +115,10 @@ class Identities:
         header, role_header = self._settings.proxy_header, self._settings.proxy_role_header
         if header is None or not self._believes(asker.peer):
             return None
-        name = asker.only(header)
-        if not name:
+        told = asker.only(header)
+        if not told:
             return None
+        name = _text(told.encode("latin-1"))  # as it came over the wire
         role = (asker.only(role_header) if role_header else None) or self._settings.proxy_role
         try:
             return Principal(name, Role.of(role.strip()))
@@ -175,12 +176,15 @@ def _name_and_password(proof: str) -> tuple[str, str]:
         raw = b64decode(proof, validate=True)
     except ValueError:
         raise Unproved("the header Authorization holds no Base64") from None
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError:
-        text = raw.decode("latin-1")
-    name, _, password = text.partition(":")
+    name, _, password = _text(raw).partition(":")
     return name, password
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
 
 
 def _file(path: str | None, line: Callable[[str], Kept], logger: Logger) -> CredentialFile | None:

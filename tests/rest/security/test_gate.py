@@ -342,6 +342,15 @@ async def test_a_proxy_tells_the_role(told: dict[str, str], status: int) -> None
         assert answer.status_code == status
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+async def test_a_proxy_tells_names_of_any_script(encoding: str) -> None:
+    """As they are written into the log; headers have no encoding of their own."""
+    async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
+        name = {b"x-forwarded-user": "jörg".encode(encoding)}
+        refused = await client.delete("/connectors/x", headers=name)
+        assert refused.json()["message"].startswith("jörg may view")
+
+
 async def test_a_name_told_twice_is_none() -> None:
     """A client has sent the header through a proxy that adds its own to it."""
     async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
