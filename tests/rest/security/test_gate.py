@@ -10,6 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from controlplane.plane import ControlPlane
 from controlplane.properties import SettingsError
@@ -211,6 +213,26 @@ async def test_the_principal_is_on_record(tmp_path: Path) -> None:
         accepted = plane.state.commands["once"].accepted
         assert accepted is not None
         assert accepted.principal == "ada"
+
+
+async def test_beneath_a_mount(tmp_path: Path) -> None:
+    """In another application the same roles count; the mount is no part of a path."""
+    async with ControlPlane.open("memory:") as plane:
+        inner = protected(plane.app, Protection(known(tmp_path)))
+        transport = httpx.ASGITransport(Starlette(routes=[Mount("/connect", inner)]))
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            for method, path, name, status in (
+                ("GET", "/connect/connectors", None, 401),
+                ("GET", "/connect/connectors", "vera", 200),
+                ("PUT", "/connect/connectors/x/pause", "vera", 403),
+                ("PUT", "/connect/connectors/x/pause", "otto", 404),
+                ("DELETE", "/connect/connectors/x", "otto", 403),
+                ("GET", "/connect/compat/3.9/connectors", None, 401),
+                ("GET", "/connect/health", None, 200),
+            ):
+                headers = bearer(name) if name else {}
+                answer = await client.request(method, path, headers=headers)
+                assert answer.status_code == status, (method, path, name)
 
 
 # --- what needs no name -------------------------------------------------------------------------
