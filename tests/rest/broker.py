@@ -49,21 +49,15 @@ class Broker:
 
         A group that has no offsets left is gone, and then has none to remove.
         """
-        connector = action.connector
-        self._set(action)
-        if action.remove and action.group not in self._groups:
-            raise OutsideFailed(_NOT_ALTERED.format(connector))
-        if any(offset < 0 for *_, offset in action.put):
-            raise OutsideFailed(f"Failed to modify offsets for sink connector {connector}")
-        places = {(topic, partition) for topic, partition, _ in action.put} | {*action.remove}
-        if not all(map(self._is_there, places)):
-            raise OutsideFailed(_NOT_ALTERED.format(connector))
+        put = {(topic, partition): offset for topic, partition, offset in action.put}
+        for place in filter(self._is_there, put):
+            self._groups.setdefault(action.group, {})[place] = put[place]
+        nothing_to_remove = action.remove and action.group not in self._groups
+        if nothing_to_remove or not all(map(self._is_there, (*put, *action.remove))):
+            raise OutsideFailed(
+                f"Failed to alter consumer group offsets for connector {action.connector}"
+            )
         self._remove(action)
-
-    def _set(self, action: AlterGroup) -> None:
-        for topic, partition, offset in action.put:
-            if self._is_there((topic, partition)) and offset >= 0:
-                self._groups.setdefault(action.group, {})[topic, partition] = offset
 
     def _remove(self, action: AlterGroup) -> None:
         for place in action.remove:
@@ -77,6 +71,3 @@ class Broker:
     def _is_there(self, place: Place) -> bool:
         topic, partition = place
         return topic in self.ends and partition == 0
-
-
-_NOT_ALTERED = "Failed to alter consumer group offsets for connector {}"
