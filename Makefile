@@ -74,8 +74,8 @@ oracle: $(READY) ## Compare with Kafka's own classes; write docs/releases.md and
 	$(BIN)/pytest tests/oracle $(ARGS)
 
 lock: $(READY) ## Write requirements.lock anew, with today's versions
-	$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --upgrade \
-	  --no-emit-index-url --quiet --custom-compile-command "make lock" --output-file requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --group dev --extra spark --universal \
+	  --generate-hashes --upgrade --no-emit-index-url --quiet --custom-compile-command "make lock" --output-file requirements.lock
 
 clean: ## Remove what was made here: environment, caches, the database of `make run`
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
