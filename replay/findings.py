@@ -1,0 +1,34 @@
+"""What an audit, a comparison or a rehearsal finds: one value for all of them."""
+
+from enum import Enum
+
+import msgspec
+
+from controlplane.core.entry import Position
+
+
+class Severity(Enum):
+    """How bad it is, the mildest first."""
+
+    INFO = "info"
+    """Worth knowing; nothing has to be done."""
+    WARNING = "warning"
+    """Something does not happen as it should, until somebody acts."""
+    DANGER = "danger"
+    """Work is lost or done twice, a worker does not start, or members disagree for good."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing found in the log of one cluster, with the records that show it."""
+
+    kind: str
+    """Its name, the same for all of its kind: `tasks-lost`."""
+    severity: Severity
+    cluster: str
+    connector: str
+    """Empty where it is about the whole cluster."""
+    evidence: tuple[Position, ...]
+    sentence: str
+    """What is the matter, for people, without secrets."""
+    advice: str
+    """What to do about it; empty where nothing has to be done."""
