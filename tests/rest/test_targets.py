@@ -22,7 +22,6 @@ SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnecto
     ("target", "old", "new"),
     [
         ("/connectors/a{b}", Unreadable, BadTarget),
-        ("/connectors/%zz", BadMessage, None),
         ("/connectors/a%00", BadMessage, BadTarget),
         ("/connectors/a%2Fb", None, BadTarget),
         ("connectors", BadMessage, BadTarget),
