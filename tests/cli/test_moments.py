@@ -116,10 +116,10 @@ def test_what_a_vector_leaves_open_is_said(
     assert len(said.err.splitlines()) == len(notices)
 
 
-def test_the_guides_vector_fits(histories: Path) -> None:
-    """What the guide shows is no odd case."""
-    guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text("utf-8")
-    vector = guide.partition("`'{")[2].partition("}'`")[0]
+def test_the_documented_vector_fits(histories: Path) -> None:
+    """What people are shown is no odd case."""
+    text = (Path(__file__).parents[2] / "docs" / "inspect.md").read_text("utf-8")
+    vector = text.partition("`'{")[2].partition("}'`")[0]
     said = as_of(histories, "{" + vector + "}", "-o", "json")
     assert (said.code, said.json["problems"]) == (0, [])
     assert said.json["read_up_to"] == json.loads("{" + vector + "}")

@@ -1,4 +1,4 @@
-"""Scenarios that stand in documents: the two of the design, and the one of the guide."""
+"""Scenarios that stand in documents: the two of the design, and those of the guides."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_an_example_is_as_designed(name: str, shared: Path) -> None:
     assert (ROOT / "scenarios" / f"{name}.scenario").read_text() in designed
 
 
-@pytest.mark.parametrize("document", ["docs/guide.md", "scenarios/README.md"])
+@pytest.mark.parametrize("document", ["docs/testing.md", "scenarios/README.md"])
 def test_an_example_in_a_document_plays_as_written(document: str) -> None:
     """Or it would mislead."""
     text = (ROOT / document).read_text()

@@ -1,4 +1,4 @@
-"""What the guide shows to programmers runs as it stands."""
+"""What the documents show to programmers runs as it stands."""
 
 import ast
 import inspect
@@ -8,6 +8,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+import httpx
 import pytest
 
 import controlplane
@@ -18,26 +19,20 @@ from controlplane.logs import log as logs
 from controlplane.plane import Refusal
 from controlplane.plugins import GROUP, described
 
-GUIDE = Path(__file__).parents[1] / "docs" / "guide.md"
-SECTION = re.search(
-    r"^## Commands, from a program of your own\n(.*?)^## ",
-    GUIDE.read_text(),
-    re.MULTILINE | re.DOTALL,
-)
-assert SECTION
+DOCS = Path(__file__).parents[2] / "docs"
+TEXT = "".join((DOCS / name).read_text("utf-8") for name in ("embed.md", "testing.md"))
 
 
 def blocks(language: str) -> list[str]:
-    """The code of the section in this language."""
-    assert SECTION
-    return re.findall(rf"^```{language}\n(.*?)^```", SECTION[1], re.MULTILINE | re.DOTALL)
+    """The code in this language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 
 async def run(block: str) -> dict[str, Any]:
     """Run a block, which may wait at its top level; answers the names that it makes."""
-    code = compile(block, str(GUIDE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    code = compile(block, str(DOCS), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     assert isinstance(code, CodeType)
-    names: dict[str, Any] = {"__name__": "guide"}
+    names: dict[str, Any] = {"__name__": "docs"}
     waiting = eval(code, names)  # eval, for exec gives nothing to be awaited
     if inspect.iscoroutine(waiting):
         await waiting
@@ -63,10 +58,13 @@ async def state_db(folder: None) -> None:
 SAYS = {
     "StopConnector": "",
     "plan_text": blocks("text")[0],
+    "restoration(": "",
     "Partitions(": "3.9.2\n",
     "told_to_plane": "theirs\n",
     "Surroundings(": " state\n",
+    "def lifespan": "",
     "class OrdersSource": "",
+    "ASGITransport": "200 []\n",
 }
 """By a word of each block, how what it prints ends."""
 
@@ -88,7 +86,7 @@ async def test_blocks_run(word: str, capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.usefixtures("state_db")
 async def test_the_log_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """It has the fields that the guide shows, in their order."""
+    """It has the fields that are shown, in their order."""
     (block,) = (one for one in blocks("python") if "Surroundings(" in one)
     await run(block)
     (shown,) = (one for one in blocks("text") if one.startswith("timestamp="))
@@ -96,6 +94,26 @@ async def test_the_log_line(capsys: pytest.CaptureFixture[str]) -> None:
     fields = re.compile(r"(?:^| )(\w+)=")
     assert fields.findall(line) == fields.findall(shown.strip())
     assert " command=resume connector=orders principal=ada outcome=done " in line
+
+
+@pytest.mark.usefixtures("state_db")
+async def test_the_mounted_application() -> None:
+    """It answers beneath its path while the program around it lives, and says where things are."""
+    (block,) = (one for one in blocks("python") if "def lifespan" in one)
+    app = (await run(block))["app"]
+    config = {"connector.class": "FileStreamSource", "file": "f", "topic": "t"}
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://us") as client,
+    ):
+        made = await client.post("/connect/connectors", json={"name": "more", "config": config})
+        found = await client.get("/connect/connectors")
+    assert (made.status_code, made.headers["location"]) == (
+        201,
+        "http://us/connect/connectors/more",
+    )
+    assert found.json() == ["more", "orders"]
 
 
 async def test_the_connector_in_python() -> None:
@@ -112,8 +130,7 @@ async def test_the_connector_in_python() -> None:
 
 def test_what_is_raised() -> None:
     """Each exception of the table is there for everybody, and is what it says."""
-    assert SECTION
-    (table,) = re.findall(r"^\| Raised \|.*\n\|.*\n((?:\|.*\n)+)", SECTION[1], re.MULTILINE)
+    (table,) = re.findall(r"^\| Raised \|.*\n\|.*\n((?:\|.*\n)+)", TEXT, re.MULTILINE)
     names = re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in table.splitlines()))
     wanted = (Refusal, TimedOut, TooMany, NotWritten, logs.Fenced, logs.LogUnavailable)
     assert tuple(getattr(controlplane, name) for name in names) == (*wanted, logs.LogError)

@@ -1,0 +1,33 @@
+"""What the documents show of a shell happens."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.docs.consoles import ROOT, Shell, Step, steps
+
+DOCUMENTS = ("cli", "embed", "inspect", "operate", "rest", "testing", "upgrade")
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_is_true(name: str, tmp_path: Path) -> None:
+    """Every command ends as it says there, and prints what stands below it."""
+    with Shell(tmp_path) as shell:
+        for step in steps((ROOT / "docs" / f"{name}.md").read_text("utf-8")):
+            code, output = shell.run(step)
+            shown = f"$ {step.command}\n{output}(exit code {code})"
+            assert (code, step.prints(output)) == (step.code, True), shown
+
+
+def test_what_is_shown_is_compared() -> None:
+    """A document that is wrong is found out."""
+    text = "```console\n$ a \\\n  b  # exit code 3\nx … z\n…\nlast\n$ c\n```\n"
+    first, second = steps(text)
+    assert (first.command, first.code) == ("a \\\n  b  # exit code 3", 3)
+    assert first.prints("x y z\nlast\n")
+    assert first.prints("x y z\n1\n2\nlast\n")
+    assert not first.prints("x y\nlast\n")
+    assert not first.prints("x y z\n")
+    assert second == Step("c", "")
