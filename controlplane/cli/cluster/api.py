@@ -142,11 +142,16 @@ class Api:
             Lacks: there is no dry run here.
             Declined, Unavailable: it is not done, or nobody can tell.
         """
-        asked = dict(query or {})
-        if dry_run:
-            self.need("dry run")
-            asked["dry_run"] = "true"
-        return await self._ask(method, path, asked, body, key=str(uuid4()))
+        if not dry_run:
+            return await self._ask(method, path, query or {}, body, key=str(uuid4()))
+        self.need("dry run")
+        given = await self._ask(method, path, {**(query or {}), "dry_run": "true"}, body)
+        if not isinstance(given.body, dict) or "steps" not in given.body:
+            raise Unavailable(
+                f"{self.name} gave no plan: something on the way may have lost the question "
+                "(dry_run=true), and then it is done"
+            )
+        return given
 
     async def _ask(
         self,
@@ -207,7 +212,8 @@ class Api:
 
     def _refusal(self, answer: httpx.Response, asked: str, message: str) -> Declined | Unavailable:
         if message in _NO_ENDPOINT:
-            return Lacks(f"{self.name} is {self.server.name}, which has no {safe(asked)}")
+            hint = "; without /compat/ in its URL it speaks for itself" if self.server.ours else ""
+            return Lacks(f"{self.name} is {self.server.name}, which has no {safe(asked)}{hint}")
         if answer.status_code == httpx.codes.UNAUTHORIZED:
             return Declined(f"{self.name} lets nobody in unnamed, or not you: {_WHO}")
         if answer.is_server_error:

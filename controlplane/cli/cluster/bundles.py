@@ -10,6 +10,7 @@ Each of these steps may be repeated, so an import that broke off is simply done 
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +127,9 @@ async def _target_state(api: Api, found: Summary) -> str:
     """
     state: object = found.state
     if api.server.ours:
-        events = await every(api, connector(found.name, "history"), "events")
-        state = next((one["after"] for one in reversed(events) if one["what"] == _TARGET), None)
+        with suppress(Lacks):  # beneath /compat/ it hides what only it has
+            events = await every(api, connector(found.name, "history"), "events")
+            state = next((one["after"] for one in reversed(events) if one["what"] == _TARGET), None)
     return str(state) if state in {PAUSED, STOPPED} else RUNNING
 
 

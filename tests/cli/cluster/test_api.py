@@ -91,9 +91,16 @@ async def test_a_dry_run_is_not_asked_of_who_would_do_it() -> None:
 
 async def test_ours_is_asked_for_a_dry_run() -> None:
     """It says who it is in each answer."""
-    worker = Worker(httpx.Response(200, json={}), server="controlplane")
+    worker = Worker(httpx.Response(200, json={"steps": []}), server="controlplane")
     await (await worker.api()).send("DELETE", "/connectors/x", dry_run=True)
     assert worker.asked[0].url.query == b"dry_run=true"
+
+
+async def test_a_dry_run_that_was_none_is_told_of() -> None:
+    """A proxy may drop what it does not know; an answer without a plan shows it."""
+    worker = Worker(httpx.Response(204), server="controlplane")
+    with pytest.raises(Unavailable, match=r"gave no plan: .* then it is done"):
+        await (await worker.api()).send("DELETE", "/connectors/x", dry_run=True)
 
 
 @pytest.mark.parametrize("answer", [{"json": ["x"]}, {"html": "<p>"}, {"text": "hello"}])
