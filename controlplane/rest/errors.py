@@ -4,6 +4,7 @@ Sorted by whose fault it is: `NotFound` and `BadTarget` are the asker's, `Failed
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from html import escape
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -58,6 +59,8 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = MappingProxyType({})
     stream: AsyncIterator[bytes] | None = None
     """The body, where it comes bit by bit and may never end."""
+    pure: bool = False
+    """Whether it depends on nothing but the request and what is known now."""
 
     def noticed(self, notices: Sequence[str]) -> "Answer":
         """The same answer, telling what is to be noticed about it."""
@@ -283,18 +286,26 @@ def refused(rejected: Rejected) -> RestError:
 
 
 class BadTarget(RestError):
-    """The HTTP server refuses the path before anything of Connect sees it."""
+    """Jetty 12 refuses it, mostly for its path, before anything of Connect sees it.
+
+    `uri` is what its page says was asked for.
+    """
 
     status = BAD_REQUEST
 
+    def __init__(self, message: str, uri: str = "/badURI") -> None:
+        super().__init__(message)
+        self.uri = uri
+
     def answer(self) -> Answer:
         """The page of the server that releases 4.x run on."""
-        page = _PAGE.format(status=self.status, reason=self)
+        uri = escape(self.uri, quote=False)
+        page = _PAGE.format(status=self.status, reason=self, uri=uri)
         return Answer(self.status, page, HTML, NOT_KEPT)
 
     def bare(self) -> Answer:
         """The same for methods that get no page."""
-        return Answer(self.status, "", None)
+        return Answer(self.status, "", None, NOT_KEPT)
 
 
 _PAGE = """<html>
@@ -305,7 +316,7 @@ _PAGE = """<html>
 <body>
 <h2>HTTP ERROR {status} {reason}</h2>
 <table>
-<tr><th>URI:</th><td>/badURI</td></tr>
+<tr><th>URI:</th><td>{uri}</td></tr>
 <tr><th>STATUS:</th><td>{status}</td></tr>
 <tr><th>MESSAGE:</th><td>{reason}</td></tr>
 </table>

@@ -77,13 +77,15 @@ def _refuse_malformed(path: str) -> None:
         raise Unreadable(path)
 
 
+_UTF_16 = re.compile(r"%u[0-9a-f]{4}", re.IGNORECASE)
+
 # In the order in which the server lists them when there are several.
 _AMBIGUITIES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"/(%2e|\.)*%2e(%2e|\.)*(?=[/;]|$)", re.IGNORECASE), "Ambiguous URI path segment"),
     (re.compile(r"//"), "Ambiguous URI empty segment"),
     (re.compile(r"%2f", re.IGNORECASE), "Ambiguous URI path separator"),
     (re.compile(r"%25"), "Ambiguous URI path encoding"),
-    (re.compile(r"%u[0-9a-f]{4}", re.IGNORECASE), "UTF-16 encoding"),
+    (_UTF_16, "UTF-16 encoding"),
     (re.compile(r"%5c|%[01][0-9a-f]|%7f", re.IGNORECASE), "Suspicious Path Character"),
     (re.compile(r"[^\x21-\x7e]|[`\"<>^|\\\[\]{}]"), "Illegal Path Character"),
 )
@@ -93,6 +95,8 @@ def _refuse_ambiguous(path: str) -> None:
     """Refuse what Jetty 12 does."""
     if not path.startswith(_BEGINNINGS):
         raise BadTarget("Bad Request")
+    if _NO_ESCAPE.search(_UTF_16.sub("", path)):
+        raise BadTarget("Bad Request", "/badMessage")
     found = [reason for pattern, reason in _AMBIGUITIES if pattern.search(path)]
     if found:
         raise BadTarget(", ".join(found))

@@ -12,7 +12,13 @@ from urllib.parse import parse_qs
 from starlette.datastructures import Headers
 
 from controlplane.core.profiles import Profile
-from controlplane.rest.errors import JSON, MissingMediaType, NotAcceptable, UnsupportedMediaType
+from controlplane.rest.errors import (
+    JSON,
+    BadTarget,
+    MissingMediaType,
+    NotAcceptable,
+    UnsupportedMediaType,
+)
 from controlplane.rest.pages import Unreadable
 
 _COMPAT = "/compat/"
@@ -83,7 +89,7 @@ def check_media(request: Request, profile: Profile, gives: str, *, consumes_json
     """Refuse what Connect's servers refuse by its headers, before anything is looked up.
 
     Raises:
-        Unreadable: nobody can tell what it comes with; the server of a release writes a page.
+        Unreadable, BadTarget: nobody can tell what it comes with; the server writes a page.
         UnsupportedMediaType: it comes with something that is no JSON.
         NotAcceptable: it wants an answer of another type than `gives`.
     """
@@ -125,7 +131,10 @@ def _check_sent(request: Request, profile: Profile) -> None:
     if len(told) > 1 or not _MEDIA_TYPE.fullmatch(told[0]):
         if profile.rest_server == "ours":
             raise UnsupportedMediaType
-        raise Unreadable(request.target.partition("?")[0])
+        path = request.target.partition("?")[0]
+        if profile.rest_server == "jetty 12":
+            raise BadTarget("Bad Request", request.base + path)
+        raise Unreadable(path)
     sent = _media_type(told[0])
     if sent in _WILD:
         length = request.headers.get("content-length", "0")
