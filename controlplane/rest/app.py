@@ -14,6 +14,8 @@ taken as it is meant; the header `NOTICE` says so. It also says when the log is 
 now, so that an answer may be old.
 """
 
+from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 
 from starlette.types import Receive, Scope, Send
@@ -36,6 +38,7 @@ from controlplane.rest.errors import (
     allowed,
 )
 from controlplane.rest.paths import names_in, parse_target
+from controlplane.rest.repeating import Repeat
 from controlplane.rest.requests import Request, as_accepted, check_media, read_request
 from controlplane.rest.wire import response
 
@@ -56,20 +59,32 @@ class App:
         """Answer one request (ASGI)."""
         if scope["type"] != "http":
             raise NotImplementedError(f"no {scope['type']} here: only HTTP requests are answered")
-        began = perf_counter()
+        began, moves = perf_counter(), self._service.follower.moves
         request = read_request(scope)
         given = await self.answer(request, receive)
         sent = response(given, request.method)
-        self._logger.info(
+        tell = partial(
+            self._logger.info,
             "request",
             method=request.method,
             target=request.target,
             dialect=request.profile,
             status=given.status,
             bytes=len(sent.body) if given.stream is None else None,
-            duration_ms=round((perf_counter() - began) * 1_000, 1),
         )
+        tell(duration_ms=round((perf_counter() - began) * 1_000, 1))
+        repeat = Repeat.of(scope)
+        if repeat is not None and given.pure and "principal" not in request.state:
+            repeat.told.append(partial(tell, duration_ms=0.0))
+            repeat.holds = self._until(moves)
         await sent(scope, receive, send)
+
+    def _until(self, moves: int) -> Callable[[], bool] | None:
+        """Tells whether all is as it was when so much was known; None where that is of no use."""
+        follower = self._service.follower
+        if follower.failure is not None:
+            return None
+        return lambda: follower.moves == moves and follower.failure is None
 
     async def answer(self, request: Request, receive: Receive | None = None) -> Answer:
         """The answer to a request. Never raises: a defect of ours is answered as Connect does."""

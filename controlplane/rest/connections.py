@@ -6,6 +6,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from controlplane.rest.repeating import EXTENSION, Recording, Repeat, Repeats, is_whole
 from controlplane.rest.security.settings import HttpLimits
 
 FILES_BESIDE = 100
@@ -30,6 +31,7 @@ def connection_class(limits: HttpLimits) -> type[asyncio.Protocol]:
     """The protocol of connections within these limits."""
 
     class LimitedConnection(_Connection):
+        repeats = Repeats()
         head_patience_s = limits.head_patience_ms / 1_000
         answer_patience_s = limits.answer_patience_ms / 1_000
 
@@ -41,8 +43,12 @@ class _Connection(H11Protocol):
 
     That a request does not come is told from the first byte (the server's keep-alive looks after
     connections that rest), that an answer is not taken from the moment when the buffer is full.
+
+    What has just been asked and may be answered the same is not asked again (`repeating`): neither
+    the parser nor the application hears of it.
     """
 
+    repeats: Repeats
     head_patience_s: float
     answer_patience_s: float
 
@@ -50,17 +56,55 @@ class _Connection(H11Protocol):
         super().__init__(*args, **kwargs)
         self._until_head: asyncio.TimerHandle | None = None
         self._until_taken: asyncio.TimerHandle | None = None
+        self._recorded: tuple[bytes, Repeat, Recording] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]  # a socket has one of these
         self._expect_head()
 
     def data_received(self, received: bytes) -> None:
+        may_repeat = self._rests and is_whole(received)
+        if may_repeat and self._repeated(received):
+            return
         super().data_received(received)
+        if may_repeat:
+            self._record(received)
         if self.cycle is None or self.cycle.response_complete:
             self._expect_head()
         else:
             self._until_head = _stopped(self._until_head)
+
+    @property
+    def _rests(self) -> bool:
+        """Whether nothing is being asked or answered."""
+        answered = self.cycle is None or self.cycle.response_complete
+        return answered and not self.conn.trailing_data[0] and not self.flow.write_paused
+
+    def _repeated(self, request: bytes) -> bool:
+        """Answer as it was answered before, if that may be."""
+        answer = self.repeats.find(request, self.server_state.default_headers)
+        if answer is None:
+            return False
+        self._until_head = _stopped(self._until_head)
+        self.transport.write(answer)
+        self.on_response_complete()
+        return True
+
+    def _record(self, request: bytes) -> None:
+        """Offer the application that its answer be given again, and look at what it answers."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            repeat, recording = Repeat(), Recording(self.transport)
+            self.scope["extensions"] = {EXTENSION: repeat}  # type: ignore[dict-item]
+            self.cycle.transport = recording  # type: ignore[assignment]  # it does what is needed
+            self._recorded = request, repeat, recording
+
+    def on_response_complete(self) -> None:
+        if self._recorded is not None and not self.transport.is_closing():
+            request, repeat, recording = self._recorded
+            answer = b"".join(recording.written)
+            self.repeats.keep(request, answer, repeat, self.cycle.default_headers)
+        self._recorded = None
+        super().on_response_complete()
 
     def pause_writing(self) -> None:
         super().pause_writing()

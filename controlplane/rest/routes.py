@@ -130,7 +130,8 @@ def _viewing(route: reads.Route) -> Answering:
         )
         if route.of_group and reads.is_sink(reading, *call.names):
             reading = reading._replace(group=await _group(call, *call.names))
-        return _viewed(route.view, reading, call.names).noticed(notices)
+        given = _viewed(route.view, reading, call.names).noticed(notices)
+        return given._replace(pure=not route.of_group and call.request.as_of is None)
 
     return answer
 

@@ -1,5 +1,6 @@
 """What is counted as it happens: requests, commands, what was recovered, a log that was away."""
 
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -12,6 +13,7 @@ from controlplane.rest import routes
 from controlplane.rest.calls import Service
 from controlplane.rest.metrics.exposing import PATH, Exposing, Found
 from controlplane.rest.paths import matches
+from controlplane.rest.repeating import Repeat
 from controlplane.rest.security.asked import Asked, asked
 
 OTHER = "other"
@@ -139,7 +141,10 @@ class _Answers:
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._metrics.answered(request, message["status"], perf_counter() - began)
+                status = message["status"]
+                self._metrics.answered(request, status, perf_counter() - began)
+                if (repeat := Repeat.of(scope)) is not None:
+                    repeat.told.append(partial(self._metrics.answered, request, status, 0))
             await send(message)
 
         await self._app(scope, receive, sending)

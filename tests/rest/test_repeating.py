@@ -1,0 +1,186 @@
+"""Answers that are given again without asking the application: only where nobody can tell."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from controlplane.core.commands import CreateConnector, StopConnector
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import ControlPlane
+from controlplane.rest.repeating import KEPT, Repeat, Repeats, is_whole
+from controlplane.rest.server import listen, serving
+from tests.controller.scene import plane_on
+from tests.rest.plane import ORDERS
+
+GET = b"GET /connectors HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+class Served(NamedTuple):
+    """A plane, a connection to it, and what its application was asked."""
+
+    plane: ControlPlane
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    asked: list[str]
+
+    async def ask(self, request: bytes) -> bytes:
+        """The body of an answer that has a length."""
+        self.writer.write(request)
+        head = (await self.reader.readuntil(b"\r\n\r\n")).lower()
+        length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        return await self.reader.readexactly(length)
+
+
+@asynccontextmanager
+async def served(state: dict[str, object] | None = None) -> AsyncIterator[Served]:
+    """A plane with a connector; `state` is what those in front have found out about a request."""
+    asked: list[str] = []
+    async with plane_on(MemoryLog()) as plane:
+        await plane.execute(CreateConnector("orders", ORDERS))
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            asked.append(scope["path"])
+            await plane.app({**scope, "state": state or {}}, receive, send)
+
+        listening = listen("127.0.0.1", 0)
+        async with serving(app, listening):
+            reader, writer = await asyncio.open_connection(*listening.getsockname())
+            try:
+                yield Served(plane, reader, writer, asked)
+            finally:
+                writer.close()
+                await writer.wait_closed()
+
+
+@pytest.fixture
+def one_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let it be the same second all the while."""
+    find, keep = Repeats.find, Repeats.keep
+    monkeypatch.setattr(Repeats, "find", lambda one, request, _: find(one, request, "now"))
+    monkeypatch.setattr(
+        Repeats,
+        "keep",
+        lambda one, request, answer, repeat, _: keep(one, request, answer, repeat, "now"),
+    )
+
+
+@pytest.mark.usefixtures("one_date")
+async def test_asked_again() -> None:
+    """The application is not asked again, and what is answered is the same, byte for byte."""
+    async with served() as one:
+        first = [await one.ask(GET) for _ in range(3)]
+        assert first == [b'["orders"]'] * 3
+        assert one.asked == ["/connectors"]
+        await one.ask(GET.replace(b"/connectors ", b"/connectors?expand=info "))
+        assert len(one.asked) == 2
+
+
+@pytest.mark.usefixtures("one_date")
+async def test_something_has_changed() -> None:
+    """Whatever is written, every answer is made anew."""
+    async with served() as one:
+        assert await one.ask(GET) == b'["orders"]'
+        await one.plane.execute(CreateConnector("more", ORDERS))
+        assert await one.ask(GET) == b'["more","orders"]'
+        await one.plane.execute(StopConnector("orders"))
+        await one.ask(GET)
+        assert len(one.asked) == 3
+
+
+@pytest.mark.usefixtures("one_date")
+@pytest.mark.parametrize(
+    "request_",
+    [
+        GET.replace(b"/connectors", b"/health"),
+        GET.replace(b"/connectors", b"/connectors?as_of=config@0"),
+        GET.replace(b"/connectors", b"/connectors/orders/offsets"),
+        GET.replace(b"\r\n\r\n", b"\r\nContent-Length: 2\r\n\r\n{}"),
+        b"PUT /connectors/orders/pause HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+    ],
+)
+async def test_what_is_asked_each_time(request_: bytes) -> None:
+    """What is no function of what is known, and what is done."""
+    async with served() as one:
+        for _ in range(3):
+            await one.ask(request_)
+        assert await one.ask(GET) == b'["orders"]'
+        assert len(one.asked) == 4
+
+
+@pytest.mark.usefixtures("one_date")
+async def test_who_is_known_is_asked_each_time() -> None:
+    """He may not be let in the next time."""
+    async with served({"principal": "alice"}) as one:
+        for _ in range(3):
+            await one.ask(GET)
+        assert len(one.asked) == 3
+
+
+@pytest.mark.usefixtures("one_date")
+async def test_questions_in_one_piece_and_in_pieces() -> None:
+    """However bytes arrive, each question has its answer, in order."""
+    async with served() as one:
+        assert await one.ask(GET) == b'["orders"]'
+        for pieces in ((GET + GET,), (GET[:9], GET[9:]), (GET + GET[:9], GET[9:])):
+            for piece in pieces:
+                one.writer.write(piece)
+                await asyncio.sleep(0.02)
+        for _ in range(5):
+            assert await one.ask(b"") == b'["orders"]'
+
+
+async def test_no_answer_outlives_its_date() -> None:
+    """A new date, and it is asked anew."""
+    repeats, repeat = Repeats(), Repeat()
+    repeat.holds = lambda: True
+    assert repeats.find(GET, "one") is None
+    repeats.keep(GET, b"answer", repeat, "one")
+    assert repeats.find(GET, "one") == b"answer"
+    assert repeats.find(GET, "two") is None
+    repeats.keep(GET, b"late", repeat, "one")
+    assert repeats.find(GET, "two") is None
+
+
+def test_bounds() -> None:
+    """No more than there is room for, and nothing that is long."""
+    repeats, repeat = Repeats(), Repeat()
+    repeat.holds = lambda: True
+    repeats.find(GET, "one")
+    repeats.keep(GET, b"x" * (1 << 16), repeat, "one")
+    assert repeats.find(GET, "one") is None
+    for number in range(2 * KEPT):
+        repeats.keep(b"%d" % number, b"x", repeat, "one")
+    assert repeats.find(b"%d" % (KEPT - 1), "one") == b"x"
+    assert repeats.find(b"%d" % KEPT, "one") is None
+
+
+def test_whom_to_tell() -> None:
+    """Whoever wants to know of each answer does, and only of those that are given."""
+    repeats, repeat, told = Repeats(), Repeat(), list[str]()
+    repeat.told.append(lambda: told.append("given"))
+    repeat.holds = lambda: len(told) < 2
+    repeats.find(GET, "one")
+    repeats.keep(GET, b"answer", repeat, "one")
+    assert [repeats.find(GET, "one") for _ in range(3)] == [b"answer", b"answer", None]
+    assert told == ["given"] * 2
+
+
+@pytest.mark.parametrize(
+    ("received", "whole"),
+    [
+        (GET, True),
+        (GET + GET, False),
+        (GET[:-1], False),
+        (GET.replace(b"GET", b"PUT"), False),
+        (GET.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n"), False),
+        (GET.replace(b"\r\n\r\n", b"\r\nContent-length: 3\r\n\r\n"), False),
+        (b"", False),
+    ],
+)
+def test_what_is_one_question(received: bytes, whole: bool) -> None:
+    """What something may follow is none."""
+    assert is_whole(received) is whole
