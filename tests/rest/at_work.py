@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from controlplane.core.context import Worker
 from controlplane.core.plugins import Plugins
+from controlplane.core.profiles import Profile
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.rest.server import listen, serving, url_of
@@ -42,14 +43,14 @@ async def at_work(
     release: str, plugins: Plugins | None = None, files: Files | None = None
 ) -> AsyncIterator[AtWork]:
     """A control plane that is asked as a worker of a release, over a socket."""
-    log, broker, listening = MemoryLog(), Broker(), listen("127.0.0.1", 0)
+    log, broker = MemoryLog(), Broker()
     settings = Settings(worker=Worker(key_converter=JSON, value_converter=JSON))
     around = Surroundings(plugins=plugins, outside=broker)
     async with (
         ControlPlane.open(log, settings, around) as plane,
-        serving(plane.app, listening),
+        serving(plane.app, listening := listen("127.0.0.1", 0)),
     ):
-        runtime = Runtime(log, plane, broker, Recording({}, {}))
+        runtime = Runtime(log, plane, broker, Recording({}, {}), Profile.of(release))
         await runtime.lead()
         for path, lines in (files or {}).items():
             runtime.write(Row(n=0, kind="file", path=path, lines=lines))

@@ -81,9 +81,15 @@ class Runtime:
     """The running part of the workers of one world."""
 
     def __init__(
-        self, log: MemoryLog, plane: ControlPlane, broker: Broker, recording: Recording
+        self,
+        log: MemoryLog,
+        plane: ControlPlane,
+        broker: Broker,
+        recording: Recording,
+        profile: Profile = PROFILE,
     ) -> None:
         self._log = log
+        self._profile = profile
         self._plane = plane
         self._broker = broker
         self._recording = recording
@@ -99,7 +105,7 @@ class Runtime:
     async def lead(self) -> None:
         """Write what a leader writes when it comes: the key that signs requests among workers."""
         secret = SessionKey(KEY, "HmacSHA256", NOW_MS)
-        await self._append([("connect-configs", *encode_config(secret, PROFILE))])
+        await self._append([("connect-configs", *encode_config(secret, self._profile))])
 
     def _starts(self, name: str) -> bool:
         """Whether a connector starts again. Of one that does not the trace comes later."""
@@ -117,7 +123,7 @@ class Runtime:
         if long:
             self._restarted.clear()
         state = self._plane.state
-        statuses = [encode_status(one, PROFILE) for one in self._reports(state)]
+        statuses = [encode_status(one, self._profile) for one in self._reports(state)]
         await self._append([("connect-status", *one) for one in statuses])
         if long:
             await self._append([("connect-offsets", *one) for one in self._offsets(state)])
@@ -197,9 +203,10 @@ class Runtime:
 
     def _status(self, name: str, state: State, failure: str | None) -> Status:
         host = self._recording.hosts.get(name, "127.0.0.1:8083")
+        version = self._profile.kafka_release if self._profile.status_version else None
         if failure is None:
-            return Status(state, None, host, 1)
-        return Status(State.FAILED, self._recording.traces[failure], host, 1)
+            return Status(state, None, host, 1, version)
+        return Status(State.FAILED, self._recording.traces[failure], host, 1, version)
 
     def _active(self, config: Properties) -> list[str]:
         """The topics that a connector's tasks use."""

@@ -1,0 +1,103 @@
+"""A real worker and a control plane of ours, asked the same, one request after the other."""
+
+import asyncio
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tests.kafka.real import Worker
+from tests.rest.at_work import AtWork
+from tests.rest.probes.comparing import differences
+from tests.rest.probes.rows import Row
+from tests.rest.probes.runtime import KEY
+from tests.rest.probes.sending import Address, Response, ask, request_of
+
+HOST = b"127.0.0.1:8083"
+"""What our runtime tells of itself, and so the worker here."""
+
+REBALANCING = (
+    b"Cannot complete request momentarily",
+    b"Request cannot be completed because a rebalance is expected",
+)
+"""What a worker says that is busy with itself, and is asked again."""
+
+_NAME = re.compile(r'\{"name": "([^"]*)"')
+
+PAUSE_S = 0.05
+TRIES = 1_200
+"""A worker that has not come to where it is to be by then will not."""
+
+
+class Exchange(NamedTuple):
+    """A request, and in what our answer differs from the worker's."""
+
+    row: Row
+    differences: list[str]
+
+    @property
+    def name(self) -> str:
+        """What is asked; of a new connector with its name."""
+        named = _NAME.match(self.row.body or "") if self.row.method == "POST" else None
+        return " ".join([self.row.method, self.row.path, *(named.groups() if named else ())])
+
+
+async def side_by_side(worker: Worker, ours: AtWork, rows: Iterable[Row]) -> list[Exchange]:
+    """Ask both; the worker waits until it is where it is to be, ours goes there at once."""
+    theirs, mine = (_address(url) for url in (worker.url, ours.url))
+    prefix = urlsplit(ours.url).path
+    exchanges = []
+    for row in rows:
+        if row.kind == "wait":
+            await _until(row, theirs)
+            await ours.settle()
+            continue
+        said = await _asked(row, theirs)
+        given = await ask(mine, request_of(row, prefix, _text(mine), KEY))
+        given = given._replace(body=given.body.replace(f"{_text(mine)}{prefix}".encode(), HOST))
+        exchanges.append(Exchange(row, differences(_as_recorded(row, said, theirs), given)))
+    return exchanges
+
+
+async def _asked(row: Row, worker: Address) -> Response:
+    """The worker's answer, as soon as it is not busy with itself."""
+    for _ in range(TRIES):
+        answer = await ask(worker, request_of(row, "", _text(worker), KEY))
+        if not any(text in answer.body for text in REBALANCING):
+            break
+        await asyncio.sleep(PAUSE_S)
+    return answer
+
+
+async def _until(wait: Row, worker: Address) -> None:
+    assert wait.contains is not None
+    looking = msgspec.structs.replace(wait, method="GET")
+    for _ in range(TRIES):
+        answer = await _asked(looking, worker)
+        if wait.contains.encode() in answer.body:
+            return
+        await asyncio.sleep(PAUSE_S)
+    raise AssertionError(f"{wait.path} holds no {wait.contains}: {answer.body.decode()}")
+
+
+def _as_recorded(row: Row, said: Response, worker: Address) -> Row:
+    """The worker's answer as a recording would hold it."""
+    return msgspec.structs.replace(
+        row,
+        status=said.status,
+        response_headers=said.headers,
+        answer=said.body.replace(_text(worker).encode(), HOST).decode("utf-8", "replace"),
+    )
+
+
+def _address(url: str) -> Address:
+    where = urlsplit(url)
+    assert where.hostname is not None
+    assert where.port is not None
+    return where.hostname, where.port
+
+
+def _text(address: Address) -> str:
+    return f"{address[0]}:{address[1]}"

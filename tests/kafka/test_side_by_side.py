@@ -1,0 +1,76 @@
+"""A real Connect worker and we answer the same requests: everything is equal, or explained."""
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from controlplane.plugins import catalogued
+from tests.kafka.conftest import RELEASES, up
+from tests.kafka.live import CATALOGUE
+from tests.kafka.real import Worker
+from tests.kafka.side_by_side import Exchange, side_by_side
+from tests.kafka.side_by_side_requests import script
+from tests.rest.at_work import at_work
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+LINES = ["one", "two"]
+REQUESTS = 200
+"""At least so many."""
+
+LOCATION = "Kafka puts a name into a Location as it is: ours can be asked, whatever the name"
+JAVA = "classes of a Java machine, which is not here"
+LOGGERS = "a worker's loggers are those of its libraries, and here no file has set their levels"
+
+_BOTH = {
+    "POST /connectors a+b": LOCATION,
+    "POST /connectors a;b": LOCATION,
+    "POST /connectors a&b=c": LOCATION,
+    "POST /connectors a/b": LOCATION,
+    "POST /connectors a{b}": LOCATION,
+    "POST /connectors a}b": LOCATION,
+    "POST /connectors a%2Fb": LOCATION,
+    "GET /connector-plugins/java.lang.String/config": JAVA,
+    "GET /admin/loggers/root": LOGGERS,
+}
+_NEWER = {
+    "GET /admin/loggers/nobody.logs.here": LOGGERS,
+    "PUT /admin/loggers/nobody.logs.here": LOGGERS,
+    "PUT /admin/loggers/nobody.logs.here?scope=cluster": LOGGERS,
+}
+EXCEPTIONS: Mapping[str, Mapping[str, str]] = {"3.9.1": _BOTH, "4.3.0": _BOTH | _NEWER}
+"""By release, what is answered otherwise, and why. What does not differ any more has to go."""
+
+
+@pytest.mark.parametrize("release", RELEASES)
+async def test_answers_are_equal(
+    release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status, headers that matter, and body of each request; what is excepted does differ."""
+    file = tmp_path / "lines.txt"
+    file.write_text("".join(f"{line}\n" for line in LINES), "ascii")
+    async with up(release, tmp_path) as broker, Worker(release, broker) as worker:
+        plugins = catalogued((await worker.rest.get(CATALOGUE)).content)
+        async with at_work(release, plugins, {str(file): LINES}) as ours:
+            exchanges = await side_by_side(worker, ours, script(str(file), release))
+    differing = [one for one in exchanges if one.differences]
+    excepted = EXCEPTIONS[release]
+    with capsys.disabled():
+        sys.stdout.write(f"\n{release}: {len(exchanges)} asked, {_summary(differing, excepted)}\n")
+    unexplained = [one for one in differing if one.name not in excepted]
+    assert not unexplained, "\n".join(map(_told, unexplained))
+    assert not excepted.keys() - {one.name for one in differing}
+    assert len(exchanges) >= REQUESTS
+
+
+def _summary(differing: Sequence[Exchange], excepted: Mapping[str, str]) -> str:
+    """How many answers differ, by reason."""
+    reasons = Counter(excepted.get(one.name, "for no reason") for one in differing)
+    return "; ".join(f"{number} differ: {reason}" for reason, number in reasons.most_common())
+
+
+def _told(one: Exchange) -> str:
+    return "\n  ".join([f"{one.row.n} {one.name} {one.row.body or ''}"[:300], *one.differences])
