@@ -1,0 +1,242 @@
+"""The verdict on a change of release: what each connector would go through, and why.
+
+Pure: entries in, values out. A divergence is a fact that the two releases read differently; a
+situation that is known explains some of them. What nothing explains has to be looked at.
+"""
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from itertools import groupby
+
+import msgspec
+
+from controlplane.core.diff import Aspect, Change, diff
+from controlplane.core.entry import Entry
+from controlplane.core.hazards import Danger, Hazard, hazards
+from controlplane.core.profiles import Profile
+from controlplane.core.state import Topics
+from replay.compat.evidence import Evidence
+from replay.compat.rolls import Roll
+from replay.compat.sightings import Sighting, Situation
+from replay.compat.situations import SITUATIONS
+from replay.compat.steps import Step, When
+from replay.compat.views import View, view
+from replay.compat.writing import Written, next_writes, remarks
+from replay.findings import Finding, Severity
+
+
+class Verdict(IntEnum):
+    """How a change of release goes; its number is the exit code."""
+
+    COMPATIBLE = 0
+    NEEDS_PREPARATION = 1
+    UNSAFE = 2
+
+    @property
+    def words(self) -> str:
+        """As people are told."""
+        return self.name.lower().replace("_", " ")
+
+
+_VERDICTS = {
+    Severity.INFO: Verdict.COMPATIBLE,
+    Severity.WARNING: Verdict.NEEDS_PREPARATION,
+    Severity.DANGER: Verdict.UNSAFE,
+}
+
+_HAZARDOUS = {
+    Danger.STOPS_WORKER: Severity.DANGER,
+    Danger.LOSES_BATCH: Severity.DANGER,
+    Danger.READ_FAILS: Severity.DANGER,
+}
+"""How bad a hazard is that the release brings which is gone to; all others are worth knowing."""
+
+_REPORTED = {Aspect.STATUS, Aspect.TASK_STATUS, Aspect.ACTIVE_TOPIC}
+"""What a worker reports anew by itself: a difference there heals."""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A situation that a connector, or the cluster, is in."""
+
+    situation: Situation
+    sighting: Sighting
+
+    def finding(self, cluster: str) -> Finding:
+        """The same as all of replay tells what it finds."""
+        one = self.sighting
+        advice = "; ".join(step.command for step in one.steps)
+        return Finding(
+            self.situation.name,
+            one.severity,
+            cluster,
+            one.connector,
+            one.evidence,
+            one.sentence,
+            advice,
+        )
+
+
+class Divergence(msgspec.Struct, frozen=True):
+    """One fact that the two releases read differently; the change goes from start to goal."""
+
+    change: Change
+    explained: str | None
+    """The situation that it belongs to."""
+    severity: Severity
+
+
+class Assessed(msgspec.Struct, frozen=True):
+    """One connector; with an empty name, the cluster as a whole."""
+
+    connector: str
+    views: tuple[View, ...]
+    """As a worker of the start reads the log, and as one of the goal."""
+    divergences: tuple[Divergence, ...]
+    situations: tuple[Seen, ...]
+    hazards: tuple[Hazard, ...]
+    """Those that a worker of the goal meets, and one of the start does not."""
+    writes: tuple[Written, ...]
+    """What an older worker would write next, while both releases live."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all that was found."""
+        found = [one.sighting.severity for one in self.situations]
+        found += [one.severity for one in self.divergences]
+        found += [_HAZARDOUS.get(one.danger, Severity.INFO) for one in self.hazards]
+        return max((_VERDICTS[one] for one in found), default=Verdict.COMPATIBLE)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What has to be done about it."""
+        return tuple(step for one in self.situations for step in one.sighting.steps)
+
+
+class Assessment(msgspec.Struct, frozen=True):
+    """One cluster and one change of release."""
+
+    cluster: str
+    roll: Roll
+    assessed: tuple[Assessed, ...]
+    remarks: tuple[str, ...]
+    """What does not work while both releases live."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all connectors."""
+        return max((one.verdict for one in self.assessed), default=Verdict.COMPATIBLE)
+
+    @property
+    def plan(self) -> list[Step]:
+        """What has to be done, in the order in which it is to be done, each thing once."""
+        every = dict.fromkeys(step for one in self.assessed for step in one.steps)
+        return sorted(every, key=lambda step: list(When).index(step.when))
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Every situation."""
+        return [seen.finding(self.cluster) for one in self.assessed for seen in one.situations]
+
+
+def assess(
+    entries: Iterable[Entry],
+    roll: Roll,
+    *,
+    topics: Topics | None = None,
+    cluster: str = "",
+    exactly_once: bool = False,
+) -> Assessment:
+    """What becomes of every connector of one cluster when its workers change their release.
+
+    `exactly_once` says that workers run with exactly-once support, those that have it.
+    """
+    evidence = Evidence(entries, roll, topics=topics, exactly_once=exactly_once)
+    seen = sorted(_situations(evidence), key=lambda one: one.sighting.connector)
+    by_name = {
+        name: tuple(found) for name, found in groupby(seen, lambda one: one.sighting.connector)
+    }
+    changes, dangers = _changes(evidence), _hazards(evidence)
+    names = {"", *evidence.newer.config.connectors, *evidence.older.config.connectors, *by_name}
+    names |= {change.connector for change in changes} | {hazard.connector for hazard in dangers}
+    assessed = (
+        _assessed(evidence, name, by_name.get(name, ()), changes, dangers) for name in sorted(names)
+    )
+    told = tuple(one for one in assessed if one.connector or one.situations or one.hazards)
+    mixed = tuple(remarks(evidence.older, evidence.newer)) if roll.mixed else ()
+    return Assessment(cluster, roll, told, mixed)
+
+
+def _situations(evidence: Evidence) -> Iterable[Seen]:
+    for situation in SITUATIONS:
+        if situation.concerns(evidence.roll):
+            yield from (Seen(situation, one) for one in situation.look(evidence))
+
+
+def _changes(evidence: Evidence) -> list[Change]:
+    """In what the releases differ. Offsets are traced only if some of them do: that is slow."""
+    roll = evidence.roll
+    found = diff(evidence.state_of(roll.start), evidence.state_of(roll.goal))
+    if all(one.cause is not None for one in found):
+        return found
+    return diff(evidence.state_of(roll.start, trace=True), evidence.state_of(roll.goal, trace=True))
+
+
+def _hazards(evidence: Evidence) -> list[Hazard]:
+    """What workers of the goal meet and those of the start do not.
+
+    That members' config offsets disagree is a matter of these two releases alone (`_agree`).
+    """
+    roll = evidence.roll
+    known, met = (_met(evidence, profile) for profile in (roll.start, roll.goal))
+    new = [one for one in met if one not in known and one.danger is not Danger.OFFSETS_DISAGREE]
+    return new + _disagreement(evidence)
+
+
+def _met(evidence: Evidence, profile: Profile) -> list[Hazard]:
+    support = evidence.exactly_once and profile.exactly_once_support
+    return hazards(evidence.entries, profile, topics=evidence.topics, exactly_once=support)
+
+
+def _disagreement(evidence: Evidence) -> list[Hazard]:
+    """Members of a mixed group that never agree on how far the config topic reaches."""
+    older, newer = evidence.older.config.offset, evidence.newer.config.offset
+    if not evidence.roll.mixed or older == newer:
+        return []
+    last = max(older, newer) - 1
+    place = next(one.position for one in evidence.config[::-1] if one.entry.offset <= last)
+    reason = (
+        f"the config offset of {evidence.roll.older.release} ends at {older}, that of "
+        f"{evidence.roll.newer.release} at {newer}: the group rebalances until another record that "
+        "both can read is appended"
+    )
+    return [Hazard(Danger.OFFSETS_DISAGREE, place, reason)]
+
+
+def _assessed(
+    evidence: Evidence,
+    name: str,
+    seen: tuple[Seen, ...],
+    changes: Sequence[Change],
+    dangers: Sequence[Hazard],
+) -> Assessed:
+    roll = evidence.roll
+    states = evidence.older, evidence.newer
+    read = {state.profile.release: view(state, name) for state in states}
+    divergences = tuple(_divergence(one, seen) for one in changes if one.connector == name)
+    differs = bool(divergences or seen) and name in evidence.newer.config.connectors
+    return Assessed(
+        name,
+        tuple(read[one.release] for one in (roll.start, roll.goal)) if name else (),
+        divergences,
+        seen,
+        tuple(one for one in dangers if one.connector == name),
+        tuple(next_writes(*states, name)) if roll.mixed and differs else (),
+    )
+
+
+def _divergence(change: Change, seen: Sequence[Seen]) -> Divergence:
+    for one in seen:
+        if change.aspect in one.situation.explains:
+            return Divergence(change, one.situation.name, one.sighting.severity)
+    harmless = change.aspect in _REPORTED
+    return Divergence(change, None, Severity.INFO if harmless else Severity.WARNING)

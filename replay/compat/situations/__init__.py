@@ -1,0 +1,130 @@
+"""The situations of upgrades and downgrades that a log can be in: one table.
+
+Their numbers are those of the version matrix. Each is told by a rule, from the records alone; where
+a situation is nothing that a log could hold (who leads, how old the brokers are), the rule finds
+the records that make it matter.
+"""
+
+from controlplane.core.state import Aspect
+from replay.compat.rolls import Roll
+from replay.compat.sightings import Situation
+from replay.compat.situations import cluster, offsets, states, statuses, tasks
+
+_WANTED = frozenset({Aspect.TARGET_STATE})
+_TASKS = frozenset({Aspect.TASKS, Aspect.TASK_CONFIG, Aspect.INCONSISTENT})
+_REPORTED = frozenset({Aspect.STATUS, Aspect.TASK_STATUS})
+
+
+def _loses_stopped(roll: Roll) -> bool:
+    return roll.gains("target_state_v2")
+
+
+SITUATIONS: tuple[Situation, ...] = (
+    Situation(1, "stopped", "KIP-875", _loses_stopped, states.stopped, _WANTED),
+    Situation(2, "resumed-by-older", "KIP-875", _loses_stopped, states.resumed_by_older),
+    Situation(3, "paused-by-older", "KIP-875", _loses_stopped, states.paused_by_older),
+    Situation(4, "naive-stop", "KIP-875", _loses_stopped, states.naive_stop, _WANTED),
+    Situation(
+        5,
+        "forgotten-target",
+        "KIP-52",
+        lambda roll: roll.goal.target_states,
+        states.forgotten_target,
+    ),
+    Situation(
+        6,
+        "stopped-with-new-tasks",
+        "KIP-875",
+        _loses_stopped,
+        states.stopped_with_new_tasks,
+    ),
+    Situation(
+        7,
+        "unreadable-status",
+        "KIP-745, KIP-875",
+        lambda roll: roll.gains("status_restarting") or roll.gains("status_stopped"),
+        statuses.unreadable_status,
+        _REPORTED,
+    ),
+    Situation(
+        8,
+        "disobeyed-restart",
+        "KIP-745",
+        lambda roll: roll.gains("restart_requests"),
+        tasks.disobeyed_restart,
+    ),
+    Situation(9, "unfenceable", "KIP-618", lambda roll: roll.gains("fencing"), tasks.unfenceable),
+    Situation(
+        10,
+        "session-key",
+        "KIP-507",
+        lambda roll: roll.gains("session_keys"),
+        cluster.session_key,
+    ),
+    Situation(
+        11,
+        "active-topics",
+        "KIP-558",
+        lambda roll: roll.gains("status_topics"),
+        statuses.active_topics,
+        frozenset({Aspect.ACTIVE_TOPIC}),
+    ),
+    Situation(
+        12,
+        "older-tasks",
+        "KAFKA-17719",
+        lambda roll: roll.newer.commit_needs_config,
+        tasks.older_tasks,
+        _TASKS,
+    ),
+    Situation(
+        13,
+        "leftover-tasks",
+        "KAFKA-8869, KAFKA-16838",
+        lambda roll: not roll.older.commit_needs_config,
+        tasks.leftover_tasks,
+        _TASKS,
+    ),
+    Situation(
+        14,
+        "own-offsets-topic",
+        "KIP-618",
+        lambda roll: roll.gains("own_offset_topics"),
+        offsets.own_topic,
+        frozenset({Aspect.SOURCE_OFFSET}),
+    ),
+    Situation(
+        14,
+        "aborted-offsets",
+        "KIP-618",
+        lambda roll: roll.gains("exactly_once_support"),
+        offsets.aborted_offsets,
+        frozenset({Aspect.SOURCE_OFFSET}),
+    ),
+    Situation(
+        15,
+        "aborted-configs",
+        "KIP-618",
+        lambda roll: roll.newer.exactly_once_support,
+        cluster.aborted_configs,
+        frozenset(Aspect) - _REPORTED,
+    ),
+    Situation(16, "envelopes", "KIP-174", cluster.had_converters, cluster.envelopes),
+    Situation(
+        17,
+        "created-in-state",
+        "KIP-980",
+        lambda roll: roll.gains("creates_in_state"),
+        states.created_in_state,
+        _WANTED,
+    ),
+    Situation(
+        18,
+        "plugin-version",
+        "KIP-891",
+        lambda roll: roll.gains("status_version"),
+        statuses.plugin_version,
+    ),
+    Situation(19, "refused-clients", "KIP-896", cluster.before_floor, cluster.refused_clients),
+)
+"""All nineteen, in the order of the version matrix; the fourteenth has two forms."""

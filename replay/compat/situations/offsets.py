@@ -1,0 +1,99 @@
+"""Source offsets that only one of the two releases finds."""
+
+from collections.abc import Iterator, Mapping
+
+from controlplane.core.codec.offsets import decode_partition
+from controlplane.core.entry import Entry, Position
+from controlplane.core.records import ConnectorConfig, Invalid
+from replay.compat.evidence import Evidence
+from replay.compat.sightings import Sighting
+from replay.compat.steps import Step, When, copied_topic, verb
+from replay.findings import Severity
+
+Last = Mapping[bytes | None, Entry]
+"""The last record of each key of one connector in one topic."""
+
+
+def own_topic(evidence: Evidence) -> Iterator[Sighting]:
+    """14: a connector's own offsets topic: the older release looks into the worker's alone."""
+    worker = evidence.topics.offsets
+    for name in evidence.connectors:
+        own = evidence.newer.config.connectors[name].get("offsets.storage.topic")
+        if not isinstance(own, str) or own == worker:
+            continue
+        there, copy = _last(evidence, own, name), _last(evidence, worker, name)
+        back = evidence.roll.goal is evidence.roll.older or evidence.roll.mixed
+        source, target = (there, copy) if back else (copy, there)
+        behind = [one for key, one in source.items() if _value(target, key) != one.value]
+        config = evidence.last_of(ConnectorConfig, name)
+        places = [config.position] if config is not None else []
+        yield Sighting(
+            connector=name,
+            evidence=(*places, *_positions(behind)),
+            severity=Severity.DANGER if behind else Severity.INFO,
+            sentence=_sentence(evidence, own, len(behind), back=back),
+            steps=_copying(name, *((own, worker) if back else (worker, own))) if behind else (),
+        )
+
+
+EVIDENCE_SHOWN = 20
+"""How many offsets are named that one of the releases does not find."""
+
+
+def _positions(entries: list[Entry]) -> Iterator[Position]:
+    return (one.position for one in entries[:EVIDENCE_SHOWN])
+
+
+def _value(last: Last, key: bytes | None) -> bytes | None:
+    found = last.get(key)
+    return None if found is None else found.value
+
+
+def _last(evidence: Evidence, topic: str, name: str) -> Last:
+    """What a worker without transactions reads of a connector's offsets."""
+    found = {one.key: one for one in evidence.offsets() if one.topic == topic and not one.aborted}
+    return {key: one for key, one in found.items() if _owner(key, evidence) == name}
+
+
+def _owner(key: bytes | None, evidence: Evidence) -> str | None:
+    subject = decode_partition(key, evidence.roll.newer)
+    return None if isinstance(subject, Invalid) else subject.connector
+
+
+def _sentence(evidence: Evidence, own: str, behind: int, *, back: bool) -> str:
+    older, newer = evidence.roll.older.release, evidence.roll.newer.release
+    if back:
+        what = f"{behind} of them differ there" if behind else "all of them are there, too"
+        return f"has its offsets in {own}; {older} looks into the worker's topic alone: {what}"
+    what = f"{behind} that are in the worker's topic are not in it" if behind else "it has them all"
+    return f"is to have its offsets in {own}, and {newer} looks nowhere else: {what}"
+
+
+def _copying(name: str, source: str, target: str) -> tuple[Step, ...]:
+    stop = Step(When.BEFORE, verb("stop", name), "its offsets must not move meanwhile")
+    copy = Step(When.BEFORE, copied_topic(source, target), "brings the offsets where they are read")
+    resume = Step(When.AFTER, verb("resume", name), "goes on from there")
+    return stop, copy, resume
+
+
+def aborted_offsets(evidence: Evidence) -> Iterator[Sighting]:
+    """14: offsets of aborted transactions, which workers without exactly-once support read."""
+    worker = evidence.topics.offsets
+    last = {one.key: one for one in evidence.offsets() if one.topic == worker}
+    for key, one in last.items():
+        name = _owner(key, evidence)
+        if one.aborted and name in evidence.newer.config.connectors:
+            yield Sighting(
+                connector=name or "",
+                evidence=(one.position,),
+                severity=Severity.WARNING,
+                sentence="has an offset of an aborted transaction; workers without exactly-once "
+                "support go on from it, and leave out what was never written",
+                steps=(
+                    Step(
+                        When.BEFORE,
+                        verb("offsets edit", name or "", "--stop"),
+                        "puts the offset back to what was committed, for all to read",
+                    ),
+                ),
+            )

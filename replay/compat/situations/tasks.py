@@ -1,0 +1,169 @@
+"""Task sets, fencing and restarts that the two releases take for different things."""
+
+from collections.abc import Iterator
+
+from controlplane.core.entry import Position
+from controlplane.core.records import (
+    ConnectorConfig,
+    RestartRequest,
+    State,
+    Target,
+    TaskCommit,
+    TaskConfig,
+    TaskCount,
+)
+from replay.compat.evidence import Evidence, Told
+from replay.compat.sightings import Sighting
+from replay.compat.steps import Step, When, copied, verb, written
+from replay.findings import Severity
+
+
+def disobeyed_restart(evidence: Evidence) -> Iterator[Sighting]:
+    """8: a restart that some instances never heard of: their workers do not know such requests."""
+    for name in evidence.connectors:
+        told = evidence.last_of(RestartRequest, name)
+        deaf = [] if told is None else _deaf(evidence, name, told)
+        if told is None or not deaf:
+            continue
+        shown = ", ".join("the connector" if one is None else f"task {one}" for one in deaf)
+        again = tuple(
+            Step(When.BEFORE, _restart(name, one), "restarts it wherever it runs") for one in deaf
+        )
+        yield Sighting(
+            connector=name,
+            evidence=(told.position,),
+            severity=Severity.WARNING,
+            sentence=f"was to be restarted, but {shown} never was: workers of "
+            f"{evidence.roll.older.release} do not see such requests",
+            steps=again,
+        )
+
+
+def _deaf(evidence: Evidence, name: str, request: Told) -> list[int | None]:
+    """The instances that a restart meant and that report nothing since."""
+    last = evidence.last_statuses(name)
+    meant: list[int | None] = [None]
+    if request.record.include_tasks:
+        meant += evidence.newer.config.task_ids(name)
+    if request.record.only_failed:
+        meant = [one for one in meant if _failed_before(evidence, name, one, request)]
+    return [one for one in meant if one not in last or last[one].rank < request.rank]
+
+
+def _failed_before(evidence: Evidence, name: str, instance: int | None, request: Told) -> bool:
+    before = evidence.status_before(name, instance, request.rank)
+    return before is not None and before.state is State.FAILED
+
+
+def _restart(name: str, instance: int | None) -> str:
+    if instance is None:
+        return verb("restart connector", name)
+    return verb("restart task", f"{name}/{instance}")
+
+
+def unfenceable(evidence: Evidence) -> Iterator[Sighting]:
+    """9: producers of the older release cannot be fenced, and it does not read who was."""
+    for name in evidence.connectors:
+        told, count = evidence.last_of(TaskCount, name), evidence.newer.config.fenced_counts
+        if told is None or not count.get(name):
+            continue
+        commit = evidence.commit(name)
+        pending = commit is not None and commit.rank > told.rank
+        later = ", and tasks were committed since, so they are to be fenced" if pending else ""
+        yield Sighting(
+            connector=name,
+            evidence=(told.position, commit.position) if commit and pending else (told.position,),
+            severity=Severity.WARNING,
+            sentence=f"has {count[name]} transactional producers{later}; "
+            f"{evidence.roll.older.release} writes without transactions, which nobody can fence",
+            steps=_unfenced_steps(evidence, name),
+        )
+
+
+def _unfenced_steps(evidence: Evidence, name: str) -> tuple[Step, ...]:
+    back = evidence.roll.goal is evidence.roll.older
+    setting = "exactly.once.source.support=preparing"
+    stop = Step(When.BEFORE, verb("stop", name), "no task writes while the release changes")
+    resume = Step(When.AFTER, verb("resume", name), "lets its tasks write again")
+    prepare = Step(When.DURING, f"# {setting} on every worker, one by one", "then fencing is safe")
+    return (stop, resume) if back else (prepare,)
+
+
+def older_tasks(evidence: Evidence) -> Iterator[Sighting]:
+    """12: the tasks were committed before the config: a cold start may drop them (KAFKA-17719)."""
+    for name in evidence.connectors:
+        commit, config = evidence.commit(name), evidence.last_of(ConnectorConfig, name)
+        if commit is None or config is None or commit.rank > config.rank:
+            continue
+        if commit.record.tasks <= 0 or evidence.removed_between(name, commit, config) is not None:
+            continue
+        dropping = [one.release for one in evidence.roll.ahead if one.commit_needs_config]
+        runs = evidence.newer.config.targets.get(name) is Target.STARTED
+        severity = Severity.WARNING if dropping and not runs else Severity.INFO
+        steps = _commit_again(evidence, name, commit) if severity is Severity.WARNING else ()
+        yield Sighting(
+            connector=name,
+            evidence=(commit.position, config.position),
+            severity=severity,
+            sentence=_older_tasks(evidence, commit.record.tasks, dropping, runs=runs),
+            steps=steps,
+        )
+
+
+def _older_tasks(evidence: Evidence, tasks: int, dropping: list[str], *, runs: bool) -> str:
+    since = f"has {tasks} tasks that were committed before its config"
+    if not dropping:
+        return f"{since}; {evidence.roll.goal.release} takes them as they are"
+    lost = f"once the log is compacted, {dropping[-1]} drops them when a worker starts"
+    then = "whoever runs it makes them anew" if runs else "nobody makes them anew until it runs"
+    return f"{since}: {lost}, and {then}"
+
+
+def _commit_again(evidence: Evidence, name: str, commit: Told) -> tuple[Step, ...]:
+    """A worker that remembers from which config tasks were made commits them anew by itself."""
+    if evidence.roll.start.commit_needs_config:
+        resume = Step(When.BEFORE, verb("resume", name), "commits its tasks behind its config")
+        pause = Step(When.BEFORE, verb("pause", name), "once its tasks run: as it was before")
+        return resume, pause
+    places = *_last_configs(evidence, name, commit.record.tasks), commit.position
+    why = "appends its task configs and their commit once more, behind its config"
+    return (Step(When.BEFORE, copied(places), why),)
+
+
+def _last_configs(evidence: Evidence, name: str, tasks: int) -> tuple[Position, ...]:
+    last = {one.record.task: one.position for one in evidence.all_of(TaskConfig, name)}
+    return tuple(last[task] for task in range(tasks) if task in last)
+
+
+def leftover_tasks(evidence: Evidence) -> Iterator[Sighting]:
+    """13: tasks of a connector that was deleted, which come back with its name (KAFKA-16838)."""
+    for name in evidence.names_of(TaskCommit):
+        commit = evidence.commit(name)
+        if commit is None or commit.record.tasks <= 0 or not _outlived(evidence, name, commit):
+            continue
+        falling = [one.release for one in evidence.roll.ahead if not one.commit_needs_config]
+        who = f"a worker of {falling[0]} that starts" if falling else "no worker that starts"
+        there = name in evidence.newer.config.connectors
+        yield Sighting(
+            connector=name,
+            evidence=(commit.position,),
+            severity=Severity.WARNING if falling else Severity.INFO,
+            sentence=f"{'is there again' if there else 'was deleted'}, and {commit.record.tasks} "
+            f"tasks of its first life lie in the log: {who} takes them for those of whatever "
+            "bears the name",
+            steps=(_emptied(commit),) if falling else (),
+        )
+
+
+def _outlived(evidence: Evidence, name: str, commit: Told) -> bool:
+    """Whether a task set is of a connector that is gone, or was gone since and is back."""
+    config = evidence.last_of(ConnectorConfig, name)
+    if config is None or config.record.properties is None:
+        return True
+    return evidence.removed_between(name, commit, config) is not None
+
+
+def _emptied(commit: Told) -> Step:
+    key, place = (commit.entry.key or b"").decode("utf-8", "replace"), commit.position
+    command = written(place.topic, place.partition, key, '{"tasks":0}')
+    return Step(When.BEFORE, command, "no worker has a request for it: empties its task set")

@@ -1,0 +1,67 @@
+"""What has to be done about a situation, as commands that one can run.
+
+`controlplane` speaks to whom `CONTROLPLANE_CLUSTER` names, Kafka's own workers among them. Where a
+worker has no request for something the record is written with kcat: `BROKERS` names the brokers.
+A record that lies in the log is copied from there, so that no secret has to be shown.
+"""
+
+import shlex
+from enum import Enum
+
+import msgspec
+
+from controlplane.core.entry import Position
+
+BROKERS = '"$BROKERS"'
+
+
+class When(Enum):
+    """When something is to be done."""
+
+    BEFORE = "before"
+    """While all workers are of the release that is left."""
+    DURING = "during"
+    """As each worker is changed."""
+    AFTER = "after"
+    """When all workers are of the new release."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One thing to do."""
+
+    when: When
+    command: str
+    """A line for a shell; a comment (`# …`) where it is a setting or somebody's decision."""
+    why: str
+
+
+def verb(word: str, connector: str, *more: str) -> str:
+    """`controlplane stop orders`, safe for a shell whatever the connector is called."""
+    end = ("--",) if connector.startswith("-") else ()
+    return shlex.join(["controlplane", *word.split(), *more, *end, connector])
+
+
+def copied(positions: tuple[Position, ...]) -> str:
+    """Append records of a log once more, in this order."""
+    return " && ".join(map(_copied, positions))
+
+
+def _copied(place: Position) -> str:
+    where = f"-b {BROKERS} -t {shlex.quote(place.topic)} -p {place.partition}"
+    taken = rf"kcat -C {where} -o {place.offset} -c 1 -e -q -f '%k\t%s\n'"
+    return rf"{taken} | kcat -P {where} -K '\t'"
+
+
+def copied_topic(source: str, target: str) -> str:
+    """Append every record of a topic to another one, where Kafka's partitioner would put it."""
+    taken = rf"kcat -C -b {BROKERS} -t {shlex.quote(source)} -o beginning -e -q -f '%k\t%s\n'"
+    put = rf"kcat -P -b {BROKERS} -t {shlex.quote(target)} -K '\t' -Z"
+    return f"{taken} | {put} -X topic.partitioner=murmur2_random"
+
+
+def written(topic: str, partition: int, key: str, value: str) -> str:
+    """Append one record; an empty value is a tombstone."""
+    text = shlex.quote(rf"{key}") + " " + shlex.quote(value)
+    tombstone = " -Z" if not value else ""
+    where = f"-b {BROKERS} -t {shlex.quote(topic)} -p {partition}"
+    return rf"printf '%s\t%s\n' {text} | kcat -P {where} -K '\t'{tombstone}"
