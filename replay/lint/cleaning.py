@@ -1,0 +1,32 @@
+"""What Kafka's log cleaner may leave of a log."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from controlplane.core.entry import Entry, batch_of
+from controlplane.core.order import in_order
+from controlplane.core.state import Topics
+from controlplane.logs.compaction import Sieve
+
+
+def cleaned(entries: Iterable[Entry], topics: Topics, *, tombstones: bool) -> list[Entry]:
+    """The entries that are left when all that may go is gone, in the one order.
+
+    `tombstones` says whether those stay; they go `delete.retention.ms` (a day) later. The topic of
+    commands is ours, and not compacted.
+    """
+    parts: dict[tuple[str, int], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        parts[entry.topic, entry.partition].append(entry)
+    left: list[Entry] = []
+    for (topic, _), part in parts.items():
+        left += part if topic == topics.commands else _left(part, tombstones=tombstones)
+    return in_order(left)
+
+
+def _left(part: list[Entry], *, tombstones: bool) -> Iterable[Entry]:
+    """What is left of one partition."""
+    sieve = Sieve()
+    sieve.sift([batch_of(part)])
+    gone = {*sieve.superseded, *(() if tombstones else sieve.tombstones)}
+    return (entry for entry in part if entry.offset not in gone)

@@ -1,0 +1,262 @@
+"""What workers know now, held against what one would know that starts after compaction.
+
+Nothing is guessed: the log is compacted as Kafka may compact it at any time, and folded as a worker
+of the release folds it that starts then. What differs from the fold of the whole log is what that
+worker would see otherwise than those who have been running.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+import msgspec
+
+from controlplane.core import java
+from controlplane.core.diff import Aspect, Change, diff
+from controlplane.core.entry import Entry, Position
+from controlplane.core.evolve import fold
+from controlplane.core.hazards import Danger, Hazard, hazards
+from controlplane.core.order import in_order
+from controlplane.core.profiles import Profile
+from controlplane.core.records import Target
+from controlplane.core.safe_text import count
+from controlplane.core.shown import change as change_text
+from controlplane.core.state import ClusterState, Topics
+from replay.compat.steps import verb, written
+from replay.findings import Finding, Severity
+from replay.lint.cleaning import cleaned
+
+CHANGES_SHOWN = 5
+"""How many facts a sentence tells that are read otherwise; the rest is counted."""
+
+
+def lint(
+    entries: Iterable[Entry],
+    profile: Profile,
+    *,
+    topics: Topics | None = None,
+    cluster: str = "",
+    exactly_once: bool = False,
+) -> list[Finding]:
+    """Who would not be what he is, if the log were compacted now and a worker restarted.
+
+    By connector; what happens with the tombstones still there comes before what happens once they
+    are gone, and is not told twice. `exactly_once` is as in `Fold`.
+    """
+    log, names = in_order(entries), topics or Topics()
+
+    def known(read: Sequence[Entry]) -> ClusterState:
+        """What a worker knows that has read this."""
+        return fold(read, profile, topics=names, exactly_once=exactly_once, trace=True)
+
+    def met(read: Sequence[Entry]) -> list[Hazard]:
+        """On what it chokes."""
+        return hazards(read, profile, topics=names, exactly_once=exactly_once)
+
+    running, dangers = known(log), met(log)
+    found: dict[tuple[str, str], Finding] = {}
+    for tombstones, later in ((True, ""), (False, " (once the tombstones are gone, too)")):
+        left = cleaned(log, names, tombstones=tombstones)
+        rehearsal = Rehearsal(cluster, running, known(left), later)
+        for one in (*rehearsal.findings(), *_thrown(cluster, dangers, met(left), later)):
+            found.setdefault((one.connector, one.kind), one)
+    return sorted(found.values(), key=lambda one: (one.connector, one.kind))
+
+
+class Rehearsal(msgspec.Struct, frozen=True):
+    """Two workers of one release: one that has been running, and one that has just started."""
+
+    cluster: str
+    running: ClusterState
+    started: ClusterState
+    later: str
+    """When it happens, if not at once: the end of a sentence."""
+
+    def findings(self) -> Iterator[Finding]:
+        """Everything in which the two differ, by connector."""
+        changes: dict[str, list[Change]] = defaultdict(list)
+        for one in diff(self.running, self.started):
+            changes[one.connector].append(one)
+        for name in {**changes, **dict.fromkeys(self.started.config.task_counts)}:
+            yield from self._of(name, changes.get(name, []))
+
+    def _of(self, name: str, changes: list[Change]) -> Iterator[Finding]:
+        """What is the matter with one connector; each change is told by the first that knows it."""
+        for tell in _TELLING:
+            finding, told = tell(self, name, changes)
+            if finding is not None:
+                yield finding
+            changes = [one for one in changes if one not in told]
+
+    def finding(  # noqa: PLR0913 - the fields of a finding
+        self,
+        kind: str,
+        name: str,
+        severity: Severity,
+        sentence: str,
+        *,
+        evidence: Iterable[Position | None],
+        advice: str = "",
+    ) -> Finding:
+        """A finding of this rehearsal."""
+        places = tuple(sorted({place for place in evidence if place is not None}))
+        text = f"{sentence}{self.later}"
+        return Finding(kind, severity, self.cluster, name, places, text, advice)
+
+    def place(self, name: str, aspect: Aspect) -> Position | None:
+        """The record that changed a fact last, for who has been running."""
+        changed = self.running.changed
+        return changed.get((name, aspect, "")) or self.started.changed.get((name, aspect, ""))
+
+
+_Told = tuple[Finding | None, Sequence[Change]]
+"""A finding, and the changes that it tells."""
+
+_TASKS = (Aspect.TASKS, Aspect.TASK_CONFIG)
+_REPORTED = (Aspect.STATUS, Aspect.TASK_STATUS)
+
+
+def _inconsistent(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Told:
+    """A commit whose task configs are no longer all there."""
+    if not any(one.aspect is Aspect.INCONSISTENT and one.after for one in changes):
+        return None, ()
+    finding = rehearsal.finding(
+        "inconsistent",
+        name,
+        Severity.DANGER,
+        "becomes inconsistent: its last commit does not find all of its task configs any more, so "
+        "it has no tasks",
+        evidence=(rehearsal.place(name, Aspect.TASKS),),
+        advice=f"{verb('resume', name)}: whoever runs it commits a whole set",
+    )
+    return finding, [one for one in changes if one.aspect in (*_TASKS, Aspect.INCONSISTENT)]
+
+
+def _tasks_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Told:
+    """KAFKA-17719: a commit that comes before the connector's config is dropped."""
+    lost = [one for one in changes if one.aspect is Aspect.TASKS and one.after < one.before]
+    config = rehearsal.started.config
+    if not lost or name not in config.connectors:
+        return None, ()
+    wanted = config.targets.get(name, Target.STARTED)
+    runs = wanted is Target.STARTED
+    then = "whoever runs it makes them anew" if runs else "nobody makes them anew until it runs"
+    finding = rehearsal.finding(
+        "tasks-lost",
+        name,
+        Severity.WARNING if runs else Severity.DANGER,
+        f"loses {count(lost[0].before - lost[0].after, 'task')}: {_why_lost(rehearsal)}; {then}",
+        evidence=(rehearsal.place(name, Aspect.TASKS), rehearsal.place(name, Aspect.CONFIG)),
+        advice="" if runs else f"{verb('resume', name)}; {_QUIET[wanted](name)} once its tasks run",
+    )
+    return finding, [one for one in changes if one.aspect in _TASKS]
+
+
+_QUIET = {Target.PAUSED: partial(verb, "pause"), Target.STOPPED: partial(verb, "stop")}
+"""How a connector is brought back where it was."""
+
+
+def _why_lost(rehearsal: Rehearsal) -> str:
+    if rehearsal.started.profile.commit_needs_config:
+        return "they were committed before its config, of which compaction leaves the last alone"
+    return "compaction takes the last commit that this release can read"
+
+
+def _zombies(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Told:
+    """KAFKA-16838: the tasks of a connector that is gone are taken for the next one's."""
+    config = rehearsal.started.config
+    tasks = len(config.task_ids(name))
+    if not tasks or name in config.connectors:
+        return None, ()
+    key = java.encode_key(f"commit-{name}").decode("utf-8", "replace")
+    finding = rehearsal.finding(
+        "zombie-tasks",
+        name,
+        Severity.WARNING,
+        f"was deleted, but {count(tasks, 'task')} of it come back: a connector that is created "
+        "under this name begins with them",
+        evidence=(
+            rehearsal.place(name, Aspect.CONFIG),
+            rehearsal.started.changed.get((name, Aspect.TASKS, "")),
+        ),
+        advice=written(rehearsal.started.topics.config, 0, key, '{"tasks":0}'),
+    )
+    return finding, [one for one in changes if one.aspect in _TASKS]
+
+
+def _status_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Told:
+    """The last report cannot be read, and those before it are gone."""
+    lost = [one for one in changes if one.aspect in _REPORTED and one.after is None]
+    whole = any(one.aspect is Aspect.STATUS for one in lost)
+    what = "its status (404)" if whole else f"the status of {count(len(lost), 'task')}"
+    text = f"loses {what} until it is reported again"
+    return _about_reports(rehearsal, name, "status-lost", text, lost)
+
+
+def _status_back(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Told:
+    """What removed a report is gone, and the report is not."""
+    back = [one for one in changes if one.aspect in _REPORTED and one.before is None]
+    text = f"shows {count(len(back), 'report')} again that had been removed"
+    return _about_reports(rehearsal, name, "status-returns", text, back)
+
+
+def _about_reports(
+    rehearsal: Rehearsal, name: str, kind: str, text: str, told: list[Change]
+) -> _Told:
+    causes = (one.cause for one in told)
+    found = rehearsal.finding(kind, name, Severity.INFO, text, evidence=causes) if told else None
+    return found, told
+
+
+def _otherwise(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Told:
+    """Whatever else is read otherwise."""
+    if not changes:
+        return None, ()
+    words = [
+        f"{one.aspect.value} {change_text(one.aspect, one.item, one.before, one.after)}"
+        for one in changes[:CHANGES_SHOWN]
+    ]
+    more = len(changes) - len(words)
+    tail = f" and {more} more" if more else ""
+    finding = rehearsal.finding(
+        "reads-otherwise",
+        name,
+        Severity.WARNING,
+        f"is read otherwise: {'; '.join(words)}{tail}",
+        evidence=(one.cause for one in changes),
+        advice="look at the records that are named, and write anew what is meant",
+    )
+    return finding, changes
+
+
+_TELLING: tuple[Callable[[Rehearsal, str, list[Change]], _Told], ...] = (
+    _inconsistent,
+    _tasks_lost,
+    _zombies,
+    _status_lost,
+    _status_back,
+    _otherwise,
+)
+
+
+# --- records that throw -------------------------------------------------------------------------
+
+_THROWN = (Danger.STOPS_WORKER, Danger.LOSES_BATCH, Danger.READ_FAILS)
+
+
+def _thrown(
+    cluster: str, before: Iterable[Hazard], after: Iterable[Hazard], later: str
+) -> Iterator[Finding]:
+    """Records on which a worker chokes only because others are gone."""
+    known = {(one.position, one.danger) for one in before}
+    for one in after:
+        if one.danger in _THROWN and (one.position, one.danger) not in known:
+            yield Finding(
+                "chokes",
+                Severity.DANGER,
+                cluster,
+                one.connector,
+                (one.position,),
+                f"{one.danger.value}: {one.reason}{later}",
+                "keep the topic from being compacted until another record replaces this one",
+            )
