@@ -1,0 +1,181 @@
+"""The container and the unit of systemd say what is so: paths, flags, settings, users."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from configparser import ConfigParser
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from packaging.requirements import Requirement
+
+from controlplane.__main__ import main
+
+ROOT = Path(__file__).parents[2]
+CONTAINERFILE = ROOT / "Containerfile"
+UNIT = ROOT / "deploy" / "controlplane.service"
+SYSTEMD = pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Each instruction of the Containerfile with its words."""
+    lines = re.sub(r"^#.*\n", "", CONTAINERFILE.read_text(), flags=re.MULTILINE)
+    joined = re.sub(r"\\\n\s*", "", lines).splitlines()
+    return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in joined if line]
+
+
+def last(instruction: str) -> str:
+    """The words of the instruction that counts, if there are several."""
+    return [words for name, words in instructions() if name == instruction][-1]
+
+
+class Unit(ConfigParser):
+    """A unit's settings, each with its last value, in the case in which they are written."""
+
+    optionxform = staticmethod(str)  # type: ignore[assignment]
+
+
+def unit() -> Unit:
+    parsed = Unit(strict=False, interpolation=None, delimiters=("=",))
+    parsed.read(UNIT)
+    return parsed
+
+
+def accepted(words: list[str]) -> bool:
+    """Whether our command line takes these words, so far as they can be parsed."""
+    return CliRunner().invoke(main, [*words, "--help"]).exit_code == 0 and not _unknown(words)
+
+
+def _unknown(words: list[str]) -> list[str]:
+    command = main.get_command(None, words[0])  # type: ignore[arg-type]
+    assert command is not None
+    known = {spelling for one in command.params for spelling in one.opts}
+    return [word for word in words if word.startswith("--") and word not in known]
+
+
+def test_the_image_is_of_two_stages_and_nobody_is_root() -> None:
+    """The compiler's side stays behind; who runs the service may write its log and nothing else."""
+    assert [words for name, words in instructions() if name == "FROM"] == [
+        "python:3.11-slim AS build",
+        "python:3.11-slim",
+    ]
+    uid, gid = last("USER").split(":")
+    assert int(uid) > 0 < int(gid)
+    assert f"--uid {uid} " in last("RUN")
+    assert f"--mode 0700 {last('VOLUME')}" in last("RUN")
+
+
+def test_the_image_copies_what_is_there() -> None:
+    """Every path of the repository that it names exists."""
+    copied = [words.split() for name, words in instructions() if name == "COPY"]
+    sources = [path for *paths, _ in copied for path in paths if not path.startswith(("-", "/opt"))]
+    assert sources
+    assert [path for path in sources if not (ROOT / path).exists()] == []
+
+
+def test_the_image_installs_by_hash() -> None:
+    """Nothing comes from a registry that no hash speaks for."""
+    installs = [
+        command.strip()
+        for name, words in instructions()
+        if name == "RUN"
+        for command in words.split("&&")
+        if " install " in command and "pip" in command
+    ]
+    assert len(installs) == 3
+    assert all("--no-deps" in one for one in installs)
+    assert all("--require-hashes" in one or one.endswith(" dist/*.whl") for one in installs)
+
+
+def test_the_image_serves_its_volume() -> None:
+    """By flags that there are, and its health is asked where it listens."""
+    assert json.loads(last("ENTRYPOINT")) == ["controlplane"]
+    words = json.loads(last("CMD"))
+    assert accepted(words)
+    assert f"sqlite:///{last('VOLUME')}/state.db" in words
+    port = words[words.index("--port") + 1]
+    assert last("EXPOSE") == port
+    check = json.loads(last("HEALTHCHECK").partition("CMD ")[2])
+    assert check[:2] == ["python", "-c"]
+    compile(check[2], "HEALTHCHECK", "exec")
+    assert f":{port}/health" in check[2]
+
+
+def installed_for(name: str, found: set[str]) -> set[str]:
+    """Adds what a package needs here, and what that needs; answers all that was found."""
+    for line in requires(name) or []:
+        need = Requirement(line)
+        if need.name not in found and (not need.marker or need.marker.evaluate({"extra": ""})):
+            found.add(need.name)
+            installed_for(need.name, found)
+    return found
+
+
+def locked(*names: str) -> subprocess.CompletedProcess[str]:
+    """What `tools/locked` prints."""
+    command = [sys.executable, str(ROOT / "tools" / "locked"), *names]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_what_the_service_needs_is_locked() -> None:
+    """All that it needs here is there, each with its hashes; nothing of development is."""
+    parts = re.split(r"^(?=[a-z])", locked("controlplane").stdout, flags=re.MULTILINE)[1:]
+    names = {part.partition("==")[0] for part in parts}
+    assert {_normal(name) for name in installed_for("controlplane", set())} <= names
+    assert names.isdisjoint({"pytest", "pyspark", "hatchling", "mypy"})
+    assert all("--hash=sha256:" in part for part in parts)
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@pytest.mark.parametrize("names", [(), ("nothing-of-ours",)])
+def test_what_is_not_locked_is_told(names: tuple[str, ...]) -> None:
+    """Nothing is left out in silence."""
+    told = locked(*names)
+    assert (told.returncode, told.stdout) == (1, "")
+    assert "not in requirements.lock" in told.stderr
+
+
+def test_the_unit_serves_its_state_directory() -> None:
+    """By flags that there are; the log lies where it may write."""
+    service = unit()["Service"]
+    program, *words = shlex.split(service["ExecStart"])
+    assert Path(program).name == "controlplane"
+    assert accepted(words)
+    assert f"sqlite:///%S/{service['StateDirectory']}/state.db" in words
+    assert service["ProtectSystem"] == "strict"
+    assert service["User"] != "root"
+
+
+def test_the_variables_that_are_named_are_settings() -> None:
+    """Whoever follows the comments is understood."""
+    told = CONTAINERFILE.read_text() + UNIT.read_text()
+    named = set(re.findall(r"CONTROLPLANE_[A-Z_]+", told))
+    variables = dict.fromkeys(named, "/nowhere")
+    said = CliRunner().invoke(
+        main, ["config", "--all"], env=variables | {"CONTROLPLANE_LISTENERS": "http://[::1]:1"}
+    )
+    assert said.exit_code == 0, said.output
+    assert named
+    assert [name for name in named if name not in said.stdout] == []
+
+
+@SYSTEMD
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    """No setting is misspelt, and what is left open to the service is little."""
+    here = Path(sys.executable).parent
+    copy = tmp_path / UNIT.name
+    copy.write_text(UNIT.read_text().replace("/opt/controlplane/bin", str(here)))
+    for verb in (["verify", "--man=no"], ["security", "--offline=true", "--threshold=20"]):
+        done = subprocess.run(
+            ["systemd-analyze", *verb, copy], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "Unknown" not in done.stderr

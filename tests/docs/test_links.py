@@ -1,0 +1,45 @@
+"""Links between documents lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.consoles import ROOT
+
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("scenarios/*.md"))
+)
+
+
+def text_of(document: Path) -> str:
+    """A document without its code, where brackets and hashes mean something else."""
+    return re.sub(r"^```.*?^```$", "", document.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(document: Path) -> set[str]:
+    """What can be linked to: headings, as GitHub calls them."""
+    headings = re.findall(r"^#+ (.*)$", text_of(document), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_lead_somewhere(name: str) -> None:
+    """To a file that is there, and to a heading that it has."""
+    document = ROOT / name
+    links = re.findall(r"\]\(([^()\s]+)\)", text_of(document))
+    lost: list[str] = []
+    for link in links:
+        path, _, anchor = link.partition("#")
+        target = document.parent / path if path else document
+        if "://" not in link and not (target.exists() and anchor in {"", *anchors(target)}):
+            lost.append(link)
+    assert not lost
+
+
+def test_every_guide_is_in_the_index() -> None:
+    """None is found by chance only."""
+    index = (ROOT / "docs" / "guide.md").read_text("utf-8")
+    guides = {path.name for path in (ROOT / "docs").glob("*.md")} - {"guide.md"}
+    assert {name for name in guides if f"({name})" not in index} == set()
