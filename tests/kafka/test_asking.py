@@ -112,7 +112,12 @@ async def _carried(ask: Asking) -> None:
 async def test_what_only_ours_has(tmp_path: Path) -> None:
     """A worker of Kafka's is not asked for it: it would overlook the question. Its log has it."""
     async with up(RELEASES[0], tmp_path) as broker, worker(RELEASES[0], broker) as ask:
+        judged = await ask.done("apply", "-f", ask.cluster.folder / "orders.json", "--dry-run")
+        assert judged.startswith("orders: would be created (the config is valid")
         await ask.done("apply", "-f", ask.cluster.folder / "orders.json", "--wait")
+        bad = ask.cluster.file("bad.json", {"name": "orders", "connector.class": SOURCE})
+        refused = await ask.refused("apply", "-f", bad, "--dry-run")
+        assert 'not valid: Missing required configuration "topic" which has no' in refused
         for words, lacks in (
             (("stop", "orders", "--dry-run"), "no dry run; its log has: --cluster kafka://"),
             (("get", "--as-of", "config@1"), "no --as-of; its log has: --cluster kafka://"),

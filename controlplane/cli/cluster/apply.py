@@ -9,6 +9,7 @@ from controlplane.cli.cluster.api import Api, connector
 from controlplane.cli.cluster.doing import Told, dry_run_option, each
 from controlplane.cli.cluster.files import Wanted, read_wanted
 from controlplane.cli.cluster.output import output_option
+from controlplane.cli.cluster.validating import validate
 from controlplane.cli.cluster.verbs import changes
 from controlplane.cli.cluster.waiting import RUNS, wait_for, wait_options
 from controlplane.core.diff import Aspect
@@ -48,7 +49,8 @@ async def apply(  # noqa: PLR0913 - click gives one argument per option
 
     Takes what Connect takes – a flat map of JSON, the body of POST /connectors, Java's .properties
     –, the same as YAML, and what `get` and `describe` print with -o json. All files are read before
-    anything is sent. An initial state and initial offsets are for connectors that are new.
+    anything is sent. An initial state and initial offsets are for connectors that are new. Of a dry
+    run Kafka's workers can only validate the config, as kcctl has it done.
     """
     wanted = {one.name: one for one in read_wanted(files, name)}
 
@@ -64,16 +66,22 @@ async def apply(  # noqa: PLR0913 - click gives one argument per option
 async def _applied(api: Api, wanted: Wanted, *, dry_run: bool) -> Told:
     name = wanted.name
     present = await api.find(connector(name, "config"))
+    changed = changes_of(present or {}, wanted.config)
+    if present is not None and not changed:
+        return Told(name, UNCHANGED)
+    if dry_run and not api.server.ours:
+        await validate(api, name, wanted.config)
+        return Told(name, f"would be {'created' if present is None else 'updated'}", _VALID)
     if present is None:
         return await _created(api, wanted, dry_run=dry_run)
-    changed = changes_of(present, wanted.config)
-    if not changed:
-        return Told(name, UNCHANGED)
     path = connector(name, "config")
     given = await api.send("PUT", path, wanted.config, dry_run=dry_run)
     words = "; ".join(in_words(changed))
     plan = given.body if dry_run else None
     return Told(name, "updated", words, {"changes": changed}, plan)
+
+
+_VALID = "the config is valid, and that is all that a worker of Kafka's can tell"
 
 
 async def _created(api: Api, wanted: Wanted, *, dry_run: bool) -> Told:

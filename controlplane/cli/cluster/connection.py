@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 import httpx
 
 from controlplane.cli.cluster.api import Api
-from controlplane.cli.cluster.in_process import Need, in_process
-from controlplane.cli.cluster.where import Cluster
+from controlplane.cli.cluster.where import Cluster, Need
 from controlplane.cli.failing import Refused
 
 CONNECT_S = 5.0
@@ -31,6 +30,8 @@ async def connected(
         async with _over_network(cluster) as client:
             yield await _met(client, cluster, view)
     else:
+        from controlplane.cli.cluster.in_process import in_process  # noqa: PLC0415 - a whole plane
+
         async with in_process(cluster.where, need) as client:
             yield await _met(client, cluster, view)
 

@@ -9,7 +9,6 @@ import getpass
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import httpx
 import msgspec
 
 from controlplane.cli.cluster.transport import AppTransport
+from controlplane.cli.cluster.where import Need
 from controlplane.cli.configuring import configured
 from controlplane.cli.options import Reading, read_plugins
 from controlplane.cli.plan.foreseen import foresee
@@ -36,17 +36,6 @@ from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.environment import WORKER_FILE
 from controlplane.settings.worker import deciding
 from controlplane.watching import Watching
-
-
-class Need(Enum):
-    """What a command needs of a log."""
-
-    READ = "read"
-    FOLLOW = "follow"
-    """Read it, and go on as it grows."""
-    PLAN = "plan"
-    """Read it, and decide what would be written."""
-    WRITE = "write"
 
 
 @asynccontextmanager

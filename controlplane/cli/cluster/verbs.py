@@ -16,8 +16,7 @@ from click.shell_completion import CompletionItem
 
 from controlplane.cli.cluster.api import Api
 from controlplane.cli.cluster.connection import connected
-from controlplane.cli.cluster.in_process import Need
-from controlplane.cli.cluster.where import CA_FILE, CLUSTER, TOKEN, USER, USUAL, Cluster
+from controlplane.cli.cluster.where import CA_FILE, CLUSTER, TOKEN, USER, USUAL, Cluster, Need
 from controlplane.cli.configuring import FILE
 
 Talk = Callable[Concatenate[Api, ...], Awaitable[None]]

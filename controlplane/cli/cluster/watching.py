@@ -13,10 +13,10 @@ import httpx
 
 from controlplane.cli.cluster.api import Api
 from controlplane.cli.cluster.exits import Unavailable
-from controlplane.cli.cluster.in_process import Need
 from controlplane.cli.cluster.output import json_line
 from controlplane.cli.cluster.selecting import complete
 from controlplane.cli.cluster.verbs import asks_now
+from controlplane.cli.cluster.where import Need
 from controlplane.cli.failing import flush, write
 from controlplane.cli.printing import note, say
 from controlplane.core import shown

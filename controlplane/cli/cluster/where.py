@@ -2,6 +2,7 @@
 
 import base64
 import re
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,17 @@ USUAL = "http://localhost:8083"
 _LOGIN = re.compile(r"(?<=://)[^/?#@]*@")
 _URL = re.compile(r"https?://", re.IGNORECASE)
 _ONE_LINE = re.compile(r"[\x21-\x7e]+")
+
+
+class Need(Enum):
+    """What a command needs of a cluster that is a log; one behind a URL decides for itself."""
+
+    READ = "read"
+    FOLLOW = "follow"
+    """Read it, and go on as it grows."""
+    PLAN = "plan"
+    """Read it, and decide what would be written."""
+    WRITE = "write"
 
 
 class Cluster(NamedTuple):
