@@ -18,9 +18,10 @@ from collections.abc import (
 from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Annotated, Any, Protocol, Self
 
 import msgspec
+from msgspec import Meta
 
 from controlplane.asof import Past, Then, ends_now
 from controlplane.core.entry import Batch, Entry, Position
@@ -44,7 +45,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     profiles_kept: int = 8
     """Releases followed at once: each costs a state and a share of every entry."""
-    gather_ms: int = 20
+    gather_ms: Annotated[int, Meta(ge=0)] = 20
     """What arrives within this time is folded in one go, in the one order between partitions."""
     batches_pending: int = 256
     """Batches that may wait to be folded before the log is asked for no more."""

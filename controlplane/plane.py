@@ -38,6 +38,7 @@ from controlplane.observe import Logger, logger
 from controlplane.rest.app import App
 from controlplane.rest.calls import Part, Service
 from controlplane.rest.loggers import LOGGER, Loggers
+from controlplane.settings.checking import check_settings
 from controlplane.upkeep import UpkeepSettings, keep_looking_after, look_after_at_last
 from controlplane.watching import Watching
 
@@ -130,9 +131,10 @@ class ControlPlane:
             LogError: the log cannot be used.
             Unloadable: a connector of an installed package cannot be loaded.
             UnknownRelease: there is no such profile.
-            SharedTopic: two of the topics have one name.
+            SettingsError, SharedTopic: a setting cannot be used, or not with another one.
         """
         settings, around = settings or Settings(), around or Surroundings()
+        check_settings(settings)
         check_topics(settings.topics)
         loggers = around.loggers or Loggers(around.now_ms)
         notices = around.notices or _telling(loggers)
@@ -203,8 +205,13 @@ class ControlPlane:
         """What was known at a moment: `config@57`, a time, or a vector of end offsets.
 
         Raises:
+            TypeError: the moment or the profile is no text.
             UnknownMoment: the log has nothing there.
+            UnknownRelease: there is no such profile.
         """
+        _check_text("a moment", moment)
+        if profile is not None:
+            _check_text("a profile", profile)
         reader = self.state.profile if profile is None else Profile.of(profile)
         return (await self._follower.state_at(moment, reader)).state
 
@@ -271,7 +278,12 @@ class ControlPlane:
         return await self._around.outside.group_offsets(group)
 
     async def history(self, connector: str) -> History:
-        """All that the log tells of a connector: its records, and what each of them did."""
+        """All that the log tells of a connector: its records, and what each of them did.
+
+        Raises:
+            TypeError: the name of a connector is text.
+        """
+        _check_text("the name of a connector", connector)
         ends = self._follower.ends
         read = self._log.read(list(ends), stop=ends)
         entries = in_order(entries_of([batch async for batch in read]))
@@ -333,12 +345,16 @@ def _check_names(principal: object, key: object) -> None:
         TypeError: they are no text.
         ValueError: the key is empty, as that of everybody who has none.
     """
-    if not isinstance(principal, str):
-        raise TypeError(f"a principal is text, and not {principal!r}")
-    if not isinstance(key, str | None):
-        raise TypeError(f"a key is text, and not {key!r}")
+    _check_text("a principal", principal)
+    if key is not None:
+        _check_text("a key", key)
     if key == "":
         raise ValueError("an idempotency key must not be empty: leave it out, or use a new one")
+
+
+def _check_text(what: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is text, and not {value!r}")
 
 
 def _plain(command: AnyCommand) -> AnyCommand:

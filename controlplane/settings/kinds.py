@@ -55,10 +55,42 @@ def read(key: str, text: str, kind: inspect.Type) -> Any:
             return _KINDS[type(one)].read(one, text)
         except _Unfit:
             continue
-    allowed = " or ".join(_KINDS[type(one)].allowed(one) for one in kinds)
-    shown = redacted_value(key, text)
-    cut = shown if len(shown) <= SHOWN_CHARACTERS else shown[:SHOWN_CHARACTERS] + "…"
-    raise BadValue(key, f"is {cut!r}: use {allowed}")
+    raise BadValue(key, f"is {_cut(redacted_value(key, text))!r}: use {_allowed(kinds)}")
+
+
+def check(name: str, value: Any, kind: inspect.Type) -> None:
+    """Look at a value that no text has told, but a program.
+
+    Raises:
+        BadValue: it is of another type, or out of bounds.
+    """
+    kinds = _plain(kind)
+    may_be_none = len(kinds) < len(getattr(kind, "types", kinds))
+    if not (value is None and may_be_none) and not any(_fits(one, value) for one in kinds):
+        shown = _cut(repr(redacted_value(name, value)))
+        raise BadValue(name, f"is {shown}: use {_allowed(kinds)}")
+
+
+def _fits(kind: inspect.Type, value: Any) -> bool:
+    match kind:
+        case inspect.BoolType():
+            return isinstance(value, bool)
+        case inspect.IntType():
+            least, most = _bounds(kind)
+            return type(value) is int and least <= value <= most
+        case inspect.LiteralType():
+            return value in kind.values
+        case inspect.VarTupleType():
+            return isinstance(value, tuple) and all(isinstance(one, str) for one in value)
+    return isinstance(value, str)
+
+
+def _allowed(kinds: tuple[inspect.Type, ...]) -> str:
+    return " or ".join(_KINDS[type(one)].allowed(one) for one in kinds)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
 
 
 def extra(kind: inspect.Type, name: str) -> Any:

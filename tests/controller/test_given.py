@@ -1,0 +1,103 @@
+"""What a program may give a control plane, and what it is told of the rest: in a sentence."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.controller import Limits
+from controlplane.core.context import Worker
+from controlplane.core.state import Topics
+from controlplane.follower import Limits as FollowerLimits
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import ControlPlane, Partitions, Settings
+from controlplane.settings import SettingsError
+from controlplane.settings.checking import check_settings
+from controlplane.snapshots.keeping import SnapshotSettings
+from controlplane.upkeep import UpkeepSettings
+from tests.controller.scene import plane_on
+
+NO: Any = None
+FLOAT: Any = 2.0
+TEXT: Any = "3"
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (Settings(profile=NO), "profile is None: use a text"),
+        (Settings(exactly_once=TEXT), "exactly_once is '3': use true or false"),
+        (Settings(limits=NO), "limits is no Limits: None"),
+        (
+            Settings(limits=Limits(request_timeout_ms=-1)),
+            "limits.request_timeout_ms is -1: use a whole number from 1",
+        ),
+        (
+            Settings(limits=Limits(commands_waiting=True)),
+            "limits.commands_waiting is True: use a whole number from 1",
+        ),
+        (
+            Settings(partitions=Partitions(offsets=FLOAT)),
+            "partitions.offsets is 2.0: use a whole number from 1",
+        ),
+        (
+            Settings(partitions=Partitions(status=TEXT)),
+            "partitions.status is '3': use a whole number from 1",
+        ),
+        (
+            Settings(upkeep=UpkeepSettings(snapshots=SnapshotSettings(lateness_ms=-1))),
+            "upkeep.snapshots.lateness_ms is -1: use a whole number from 0",
+        ),
+        (
+            Settings(worker=Worker(config_providers=TEXT)),
+            "worker.config_providers is '3': use a list with commas",
+        ),
+        (Settings(topics=Topics(config=NO)), "topics.config is None: use a text"),
+        (Settings(topics=Topics(config="x" * 99 + "/")), "cannot be the name of a topic"),
+    ],
+)
+async def test_settings(settings: Settings, told: str) -> None:
+    """Refused before anything is made, with the name of the setting and what it may be."""
+    log = MemoryLog()
+    with pytest.raises(ValueError, match=told):
+        async with plane_on(log, settings):
+            pass
+    assert await log.topics() == {}
+
+
+async def test_the_least() -> None:
+    """What may be nothing is nothing, what may be none is none."""
+    least = Settings(
+        worker=Worker(override_policy=None, config_providers=()),
+        follower=FollowerLimits(gather_ms=0),
+        upkeep=UpkeepSettings(closing_ms=0),
+        partitions=Partitions(offsets=1, status=1),
+    )
+    async with plane_on(MemoryLog(), least) as plane:
+        assert (await plane.log.topics())["connect-offsets"] == 1
+
+
+Ask = Callable[[ControlPlane], Awaitable[object]]
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (lambda plane: plane.state_at(NO), "a moment is text, and not None"),
+        (lambda plane: plane.state_at("config@0", FLOAT), "a profile is text, and not 2.0"),
+        (lambda plane: plane.history(NO), "the name of a connector is text, and not None"),
+    ],
+)
+async def test_questions(ask: Ask, told: str) -> None:
+    """A slip of the asker's is no defect of ours."""
+    async with plane_on(MemoryLog()) as plane:
+        with pytest.raises(TypeError, match=told):
+            await ask(plane)
+
+
+def test_a_flood_is_not_repeated() -> None:
+    """However long a bad value is."""
+    with pytest.raises(SettingsError) as caught:
+        check_settings(Settings(worker=msgspec.structs.replace(Worker(), group_id=[0] * 10_000)))
+    assert len(str(caught.value)) < 120
