@@ -57,17 +57,18 @@ class _Connection(H11Protocol):
         self._until_head: asyncio.TimerHandle | None = None
         self._until_taken: asyncio.TimerHandle | None = None
         self._recorded: tuple[bytes, Repeat, Recording] | None = None
+        self._repeated_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]  # a socket has one of these
         self._expect_head()
 
     def data_received(self, received: bytes) -> None:
-        may_repeat = self._rests and is_whole(received)
-        if may_repeat and self._repeated(received):
+        rests = self._rests
+        if rests and self._repeated(received):
             return
         super().data_received(received)
-        if may_repeat:
+        if rests and is_whole(received):
             self._record(received)
         if self.cycle is None or self.cycle.response_complete:
             self._expect_head()
@@ -83,11 +84,10 @@ class _Connection(H11Protocol):
     def _repeated(self, request: bytes) -> bool:
         """Answer as it was answered before, if that may be."""
         answer = self.repeats.find(request, self.server_state.default_headers)
-        if answer is None:
+        if answer is None or self.timeout_keep_alive_task is None:
             return False
-        self._until_head = _stopped(self._until_head)
+        self._repeated_at = self.loop.time()
         self.transport.write(answer)
-        self.on_response_complete()
         return True
 
     def _record(self, request: bytes) -> None:
@@ -115,6 +115,11 @@ class _Connection(H11Protocol):
         self._until_taken = _stopped(self._until_taken)
 
     def timeout_keep_alive_handler(self) -> None:
+        left_s = self._repeated_at + self.timeout_keep_alive - self.loop.time()
+        if left_s > 0:  # it did not rest all the while
+            ring = self.timeout_keep_alive_handler
+            self.timeout_keep_alive_task = self.loop.call_later(left_s, ring)
+            return
         super().timeout_keep_alive_handler()
         # What lies in the buffer still is waited for, but not without end.
         self._until_taken = self.loop.call_later(self.answer_patience_s, self.transport.abort)

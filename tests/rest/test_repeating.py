@@ -12,6 +12,7 @@ from controlplane.core.commands import CreateConnector, StopConnector
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane
 from controlplane.rest.repeating import KEPT, Repeat, Repeats, is_whole
+from controlplane.rest.security.settings import HttpLimits
 from controlplane.rest.server import listen, serving
 from tests.controller.scene import plane_on
 from tests.rest.plane import ORDERS
@@ -36,7 +37,9 @@ class Served(NamedTuple):
 
 
 @asynccontextmanager
-async def served(state: dict[str, object] | None = None) -> AsyncIterator[Served]:
+async def served(
+    state: dict[str, object] | None = None, limits: HttpLimits | None = None
+) -> AsyncIterator[Served]:
     """A plane with a connector; `state` is what those in front have found out about a request."""
     asked: list[str] = []
     async with plane_on(MemoryLog()) as plane:
@@ -47,7 +50,7 @@ async def served(state: dict[str, object] | None = None) -> AsyncIterator[Served
             await plane.app({**scope, "state": state or {}}, receive, send)
 
         listening = listen("127.0.0.1", 0)
-        async with serving(app, listening):
+        async with serving(app, listening, limits):
             reader, writer = await asyncio.open_connection(*listening.getsockname())
             try:
                 yield Served(plane, reader, writer, asked)
@@ -131,6 +134,15 @@ async def test_questions_in_one_piece_and_in_pieces() -> None:
                 await asyncio.sleep(0.02)
         for _ in range(5):
             assert await one.ask(b"") == b'["orders"]'
+
+
+async def test_a_connection_rests_behind_its_last_question() -> None:
+    """It is ended when nothing has been asked for so long, not when all has been answered again."""
+    async with served(limits=HttpLimits(idle_ms=1_000)) as one:
+        for _ in range(8):
+            assert await one.ask(GET) == b'["orders"]'
+            await asyncio.sleep(0.2)
+        assert await one.reader.read() == b""
 
 
 async def test_no_answer_outlives_its_date() -> None:

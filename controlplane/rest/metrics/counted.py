@@ -1,5 +1,6 @@
 """What is counted as it happens: requests, commands, what was recovered, a log that was away."""
 
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -94,12 +95,18 @@ class Metrics:
             case "defect":
                 self._defects.inc()
 
-    def answered(self, request: Asked, status: int, took_s: float) -> None:
-        """Count an answer."""
+    def answering(self, request: Asked, status: int) -> Callable[[float], None]:
+        """What counts an answer, by the seconds that it took."""
         method = request.request.method
         route = _route(request.path)
-        self._requests.labels(method if method in METHODS else OTHER, route, status).inc()
-        self._answering.labels(route).observe(took_s)
+        requests = self._requests.labels(method if method in METHODS else OTHER, route, status)
+        answers = self._answering.labels(route)
+
+        def count(took_s: float) -> None:
+            requests.inc()
+            answers.observe(took_s)
+
+        return count
 
 
 def _route(path: tuple[str, ...]) -> str:
@@ -141,10 +148,10 @@ class _Answers:
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                status = message["status"]
-                self._metrics.answered(request, status, perf_counter() - began)
+                count = self._metrics.answering(request, message["status"])
+                count(perf_counter() - began)
                 if (repeat := Repeat.of(scope)) is not None:
-                    repeat.told.append(partial(self._metrics.answered, request, status, 0))
+                    repeat.told.append(partial(count, 0))
             await send(message)
 
         await self._app(scope, receive, sending)
