@@ -13,11 +13,11 @@ record flows through this package like this:
     plane       all of it, to be embedded in any asyncio program
     rest/       Connect's endpoints over HTTP, answered from a state
     scenario/   transcripts and stories that are documentation and test at once
-    cli/        about a log: `controlplane import | backup | inspect | plan | verify | serve | config |
-                credential | scenario`
-                about a cluster, ours or Kafka's: `controlplane get | describe | apply | diff | patch |
-                pause | resume | stop | restart | delete | offsets | topics | plugins | history | undo |
-                commands | watch | bundle | completion`
+    cli/        about a log: `controlplane import | backup | inspect | plan | verify | serve |
+                config | credential | scenario`
+                about a cluster, ours or Kafka's: `controlplane get | describe | apply | diff |
+                patch | pause | resume | stop | restart | delete | offsets | topics | plugins |
+                history | undo | commands | watch | bundle | completion`
 
 A tour of what is read::
 
