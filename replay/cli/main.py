@@ -1,0 +1,82 @@
+"""`replay`: the commands, and one way to fail: a sentence on standard error, exit code 2."""
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.profiles import UnknownRelease
+from controlplane.core.safe_text import safe
+from controlplane.core.state import SharedTopic
+from controlplane.logs.log import LogError
+from replay.compat import BadRoll
+from replay.errors import ReplayError
+
+REFUSED = 2
+"""Exit code: what was asked could not be done; click uses it for wrong usage, too."""
+
+
+class Refused(click.ClickException):
+    """What was asked cannot be done. The message says why, and what to do."""
+
+    exit_code = REFUSED
+
+
+class Command(NamedTuple):
+    """A command: where it lies, so that only the one that runs is imported, and what it does."""
+
+    place: str
+    about: str
+
+
+COMMANDS = {
+    "compat": Command("replay.cli.compat:compat", "What a change of release would do."),
+    "lint": Command("replay.cli.lint:lint", "Compact now and restart: who is not what he was?"),
+}
+"""In the order in which they are listed."""
+
+_INPUT = (LogError, UnknownRelease, UnknownMoment, SharedTopic, BadRoll, ReplayError)
+"""What is wrong with what we are given."""
+
+
+class Commands(click.Group):
+    """The commands of the table."""
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        """Their names."""
+        return list(COMMANDS)
+
+    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
+        """One command, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name].place.split(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.about) for name, one in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except _INPUT as error:
+            raise Refused(safe(str(error))) from None
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="controlplane")
+def main() -> None:
+    """The same fold as the service's, over fleets and years: what was, what would be.
+
+    A LOG is kafka://host:port, an embedded log (a SQLite file, also sqlite:///path), or a file of
+    records: a history (.log.jsonl), the output of kcat -J or of kafka-console-consumer.
+    """
