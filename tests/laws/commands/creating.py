@@ -83,9 +83,10 @@ def c5(life: Life) -> Iterator[None]:
         last_ms = act.moments[-1].entry.timestamp
         prefix = [entry for entry in life.entries if entry.timestamp <= last_ms]
         twice = fold(prefix * 2, life.profile, exactly_once=life.cluster.exactly_once).config
-        assert twice.connectors == act.after.state.config.connectors
+        once = act.moments[-1].after.state.config
+        assert twice.connectors == once.connectors
         for name in twice.connectors:
-            assert twice.targets[name] is act.after.state.config.targets[name]
+            assert twice.targets[name] is once.targets[name]
         yield
 
 
