@@ -45,7 +45,7 @@ class Selection:
         found = [name for name in sorted(await api.get("/connectors")) if self._matches(name)]
         if self.states:
             known = {one.name: one for one in await summaries(api)}
-            found = [name for name in found if known[name].states & self.states]
+            found = [name for name in found if name in known and known[name].states & self.states]
         if not found and (self.names or self.states):
             raise Declined(f"no connector of {api.name} is meant by that: see `controlplane get`")
         return found

@@ -10,14 +10,13 @@ from controlplane.cli.cluster.output import output_option
 from controlplane.cli.cluster.selecting import Selection, complete, selected
 from controlplane.cli.cluster.verbs import Verb, changes, verb
 from controlplane.cli.cluster.waiting import (
+    GONE,
     RESTS,
     RUNS,
-    SETTLES,
     STANDS,
     Goal,
     wait_for,
     wait_options,
-    wait_until_gone,
 )
 
 
@@ -95,7 +94,7 @@ async def restart_connector(  # noqa: PLR0913 - click gives one argument per opt
         given = await api.send("POST", path, query=_TASKS[tasks], dry_run=dry_run)
         if dry_run:
             return Told(name, "restarted", plan=given.body)
-        await wait_for(api, name, SETTLES, wait_s)
+        await wait_for(api, name, RUNS, wait_s)
         return Told(name, "restarted", _restarting(given.body))
 
     await each(await selection.of(api), act, output)
@@ -131,7 +130,7 @@ async def restart_task(
         name, _, number = split[one]
         path = connector(name, "tasks", number, "restart")
         told = await change(api, "POST", path, Told(one, "restarted"), dry_run=dry_run)
-        await wait_for(api, name, SETTLES, wait_s)
+        await wait_for(api, name, RUNS, wait_s)
         return told
 
     await each(list(split), act, output)
@@ -165,7 +164,7 @@ async def delete_connector(  # noqa: PLR0913 - click gives one argument per opti
 
     async def act(name: str) -> Told:
         told = await change(api, "DELETE", connector(name), Told(name, "deleted"), dry_run=dry_run)
-        await wait_until_gone(api, name, wait_s)
+        await wait_for(api, name, GONE, wait_s)
         return told
 
     await each(names, act, output)

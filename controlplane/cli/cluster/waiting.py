@@ -1,7 +1,7 @@
 """`--wait`: looking until a connector is as was asked for, and telling meanwhile how it is."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -10,7 +10,6 @@ from controlplane.cli.cluster.api import Api, connector
 from controlplane.cli.cluster.entities import (
     FAILED,
     PAUSED,
-    RESTARTING,
     RUNNING,
     STOPPED,
     Summary,
@@ -33,10 +32,12 @@ HOPELESS = 12
 
 
 class Goal(NamedTuple):
-    """What is waited for."""
+    """What is waited for; a connector of which nothing is said any more is None."""
 
     words: str
-    reached: Callable[[Summary], bool]
+    reached: Callable[[Summary | None], bool]
+    fails: bool = True
+    """Whether a connector that fails will never reach it."""
 
 
 class Broken(click.ClickException):
@@ -45,14 +46,15 @@ class Broken(click.ClickException):
     exit_code = FOUND
 
 
-def _all(state: str) -> Callable[[Summary], bool]:
-    return lambda one: one.states == {state} and len(one.tasks) == len(one.info.get("tasks", ()))
+def _settled(one: Summary | None, state: str) -> bool:
+    """Whether a connector and all of its tasks are in a state."""
+    return one is not None and one.states == {state} and len(one.tasks) == len(one.info["tasks"])
 
 
-RUNS = Goal("runs, and a task of it", lambda one: bool(one.tasks) and _all(RUNNING)(one))
-RESTS = Goal("is paused", _all(PAUSED))
-STANDS = Goal("is stopped", lambda one: one.states == {STOPPED} and not one.info.get("tasks"))
-SETTLES = Goal("has restarted", lambda one: RESTARTING not in one.states and RUNS.reached(one))
+RUNS = Goal("runs", lambda one: _settled(one, RUNNING) and bool(one and one.tasks))
+RESTS = Goal("is paused", lambda one: _settled(one, PAUSED))
+STANDS = Goal("is stopped", lambda one: _settled(one, STOPPED) and not (one and one.tasks))
+GONE = Goal("is gone", lambda one: one is None, fails=False)
 
 
 def wait_options(command: Command) -> Command:
@@ -93,52 +95,43 @@ async def wait_for(api: Api, name: str, goal: Goal, within_s: float | None) -> N
     if within_s is None:
         return
     reached = failed = 0
-    with working(f"waiting until {name} {goal.words}") as tell:
-        async for one in _looks(api, name, goal, within_s):
-            tell(f"waiting until {name} {goal.words}: {one.state}, tasks: {one.tasks_in_words}")
-            reached = reached + 1 if goal.reached(one) else 0
-            failed = failed + 1 if FAILED in one.states else 0
-            if reached == SURE:
-                return
-            if failed == HOPELESS:
-                raise Broken(f"{name} fails: {_trouble(one)}; `controlplane describe` tells more")
+    async for one in _looks(api, name, goal.words, within_s):
+        reached = reached + 1 if goal.reached(one) else 0
+        failed = failed + 1 if goal.fails and one is not None and FAILED in one.states else 0
+        if reached == SURE:
+            return
+        if failed == HOPELESS:
+            raise Broken(f"{name} fails ({_words(one)}): `controlplane describe` tells more")
 
 
-async def _looks(api: Api, name: str, goal: Goal, within_s: float) -> Any:
-    """What is found, time and again, until the time is over."""
-    last = "it is not there"
-    deadline = asyncio.get_running_loop().time() + within_s
-    while True:
-        one = await summary(api, name)
-        if one is not None:
-            yield one
-            last = f"connector {one.state}, tasks: {one.tasks_in_words}"
-        if asyncio.get_running_loop().time() > deadline:
-            raise Late(
-                f"it is done, but not after {within_s:g} s that {name} {goal.words} ({last}): does "
-                "a worker run? --timeout waits longer"
-            )
-        await asyncio.sleep(LOOK_S)
-
-
-def _trouble(one: Summary) -> str:
-    return f"connector {one.state}, tasks: {one.tasks_in_words}"
-
-
-async def wait_until_gone(api: Api, name: str, within_s: float | None) -> None:
-    """Look until nothing is reported any more of a connector that was deleted.
+async def _looks(api: Api, name: str, words: str, within_s: float) -> AsyncIterator[Summary | None]:
+    """What is found, time and again, and told meanwhile.
 
     Raises:
-        Late: something is, still.
+        Late: the time is over.
     """
-    if within_s is None:
-        return
     deadline = asyncio.get_running_loop().time() + within_s
-    with working(f"waiting until nothing is reported of {name}"):
-        while await api.find(connector(name, "status")) is not None:
+    with working(f"waiting until {name} {words}") as tell:
+        while True:
+            one = await _look(api, name)
+            yield one
+            tell(f"waiting until {name} {words}: {_words(one)}")
             if asyncio.get_running_loop().time() > deadline:
                 raise Late(
-                    f"{name} is deleted, but after {within_s:g} s its status is still there: does "
-                    "a worker run? --timeout waits longer"
+                    f"{name} was told so, and after {within_s:g} s it is not so yet "
+                    f"({_words(one)}): does a worker run? --timeout waits longer"
                 )
             await asyncio.sleep(LOOK_S)
+
+
+async def _look(api: Api, name: str) -> Summary | None:
+    """How a connector is. One that was deleted is reported of for a while."""
+    found = await summary(api, name)
+    if found is not None:
+        return found
+    status = await api.find(connector(name, "status"))
+    return None if status is None else Summary(name, {"tasks": []}, status)
+
+
+def _words(one: Summary | None) -> str:
+    return "not there" if one is None else f"connector {one.state}, tasks: {one.tasks_in_words}"

@@ -142,7 +142,9 @@ def test_what_is_waited_for_does_not_come(cluster: Cluster) -> None:
     cluster.create()
     said = cluster.ask("pause", "orders", "--wait", "--timeout", "0")
     assert said.code == 5
-    assert "it is done, but not after 0 s that orders is paused" in said.err
+    assert (
+        "orders was told so, and after 0 s it is not so yet (connector -, tasks: none)" in said.err
+    )
 
 
 def test_whoever_changes_something_is_named(
