@@ -51,13 +51,9 @@ def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     *,
     transitive: bool,
 ) -> None:
-    r"""What becomes of every connector when the workers change their release.
+    """What becomes of every connector when the workers change their release.
 
     Exit code 0: compatible; 1: needs preparation, as the plan says; 2: unsafe.
-
-    \b
-    replay compat state.log.jsonl --from 3.4 --to 3.9
-    replay compat kafka://broker:9092 --from 3.9 --to 3.4 --mode rolling -o junit
     """
     whole = roll(read_profile(start), read_profile(goal), Mode(mode) if mode else None)
     entries = read_entries(asked)

@@ -28,12 +28,9 @@ FOUND = 1
 )
 @click.pass_context
 def lint(ctx: click.Context, asked: Asked, release: str, output: str) -> None:
-    r"""What would change if Kafka's log cleaner came by now and a worker was restarted.
+    """What would change if Kafka's log cleaner came by now and a worker was restarted.
 
     Exit code 0: nothing that has to be seen to; 1: something.
-
-    \b
-    replay lint state.log.jsonl --release 3.9
     """
     profile = read_profile(release)
     found = rehearse(

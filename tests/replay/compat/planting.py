@@ -1,0 +1,88 @@
+"""Logs that are written by hand, record by record, to hold one situation or to look like it."""
+
+import json
+from typing import Any
+
+from controlplane.core.entry import Entry
+from controlplane.core.state import Topics
+
+TOPICS = Topics()
+CONFIG, STATUS, OFFSETS = TOPICS.config, TOPICS.status, TOPICS.offsets
+
+STOPPED = {"state": "PAUSED", "state.v2": "STOPPED"}
+"""How a worker that knows STOPPED writes it."""
+
+
+class Planted:
+    """A log that grows by a record a second."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self._ends: dict[str, int] = {}
+        self.aborting = False
+        """Whether what is written belongs to a transaction that is aborted."""
+
+    def put(self, topic: str, key: str, value: Any, *, raw: bool = False) -> "Planted":
+        """One record; None is a tombstone. With `raw` the value is the text itself."""
+        offset = self._ends.get(topic, 0)
+        self._ends[topic] = offset + 1
+        text = value if raw else json.dumps(value, separators=(",", ":"))
+        content = None if value is None else text.encode()
+        at_ms = 1_000 * (len(self.entries) + 1)
+        entry = Entry(topic, 0, offset, at_ms, key.encode(), content, (), self.aborting)
+        self.entries.append(entry)
+        return self
+
+    def config(self, name: str, **properties: Any) -> "Planted":
+        """A connector's config."""
+        whole = {"connector.class": "Source", "name": name, **properties}
+        return self.put(CONFIG, f"connector-{name}", {"properties": whole})
+
+    def gone(self, name: str) -> "Planted":
+        """A deletion, as workers write it: the config, then the target state."""
+        self.put(CONFIG, f"connector-{name}", None)
+        return self.put(CONFIG, f"target-state-{name}", None)
+
+    def target(self, name: str, value: dict[str, Any] | None) -> "Planted":
+        """What is wanted of a connector, as it was written."""
+        return self.put(CONFIG, f"target-state-{name}", value)
+
+    def tasks(self, name: str, number: int) -> "Planted":
+        """A task set and its commit."""
+        for task in range(number):
+            self.put(CONFIG, f"task-{name}-{task}", {"properties": {"task": str(task)}})
+        return self.put(CONFIG, f"commit-{name}", {"tasks": number})
+
+    def status(self, instance: str, state: str | None, **more: Any) -> "Planted":
+        """A report: of `connector-a` or `task-a-0`."""
+        value = {"state": state, "trace": None, "worker_id": "w1", "generation": 1, **more}
+        return self.put(STATUS, f"status-{instance}", None if state is None else value)
+
+    def active(self, name: str, topic: str) -> "Planted":
+        """A topic that a connector uses."""
+        value = {"name": topic, "connector": name, "task": 0, "discoverTimestamp": 1}
+        return self.put(STATUS, f"status-topic-{topic}:connector-{name}", {"topic": value})
+
+    def offset(self, name: str, number: int, topic: str = OFFSETS) -> "Planted":
+        """Where a source has come in its one partition."""
+        return self.put(topic, json.dumps([name, {"file": "f"}]), {"position": number})
+
+    def abort(self) -> "Planted":
+        """From here on all records are of a transaction that is aborted."""
+        self.aborting = True
+        return self
+
+    def commit(self) -> "Planted":
+        """From here on all records count again."""
+        self.aborting = False
+        return self
+
+
+def running(name: str = "a", tasks: int = 1) -> Planted:
+    """A log in which one connector runs."""
+    return Planted().config(name).tasks(name, tasks).status(f"connector-{name}", "RUNNING")
+
+
+def stopped(name: str = "a") -> Planted:
+    """The same, and it was stopped by a worker that knows how."""
+    return running(name).tasks(name, 0).target(name, STOPPED)

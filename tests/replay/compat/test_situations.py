@@ -1,0 +1,354 @@
+"""Each of the nineteen situations is seen in a log that has it, and not in one that looks like it.
+
+The pairs differ in as little as can be: what tells them apart is what the rule is about.
+"""
+
+from typing import NamedTuple
+
+import pytest
+
+from controlplane.core.profiles import Profile
+from replay.compat import Assessment, Mode, assess, roll
+from replay.compat.assessing import Seen
+from replay.compat.situations import SITUATIONS
+from replay.findings import Severity
+from tests.replay.compat.planting import CONFIG, OFFSETS, STATUS, STOPPED, Planted, running, stopped
+
+
+class Pair(NamedTuple):
+    """A log with a situation, one that only looks like it, and between which releases."""
+
+    name: str
+    start: str
+    goal: str
+    planted: Planted
+    alike: Planted
+    severity: Severity
+    connector: str = "a"
+    mode: Mode | None = None
+
+
+INFO, WARNING, DANGER = Severity.INFO, Severity.WARNING, Severity.DANGER
+V2_STARTED = {"state": "STARTED", "state.v2": "STARTED"}
+V2_PAUSED = {"state": "PAUSED", "state.v2": "PAUSED"}
+ENVELOPE = {"schema": {"type": "struct"}, "payload": {"properties": {"name": "a"}}}
+
+
+def restarted(*instances: str) -> Planted:
+    """A connector with two tasks, restarted with them; these have reported since."""
+    log = running(tasks=2).status("task-a-0", "RUNNING").status("task-a-1", "RUNNING")
+    log.put(CONFIG, "restart-connector-a", {"include-tasks": True, "only-failed": False})
+    for instance in instances:
+        log.status(instance, "RUNNING")
+    return log
+
+
+def created(state: str) -> Planted:
+    """A connector that was created in a state (KIP-980): the state comes first."""
+    return Planted().target("a", {"state": state, "state.v2": state}).config("a").tasks("a", 1)
+
+
+def reused(*, again: bool) -> Planted:
+    """A connector that was deleted and created once more, with tasks of its own or without."""
+    log = running(tasks=2).gone("a").config("a")
+    return log.tasks("a", 1) if again else log
+
+
+def fenced(tasks: int) -> Planted:
+    """A connector whose transactional producers were counted."""
+    return running().put(CONFIG, "tasks-fencing-a", {"task-count": tasks})
+
+
+def own_topic(topic: str) -> Planted:
+    """A connector that was told where its offsets go, and has gone on after the last copy."""
+    log = Planted().config("a", **{"offsets.storage.topic": topic}).tasks("a", 1)
+    return log.offset("a", 1).offset("a", 2, topic)
+
+
+PAIRS = {
+    1: Pair("stopped", "3.9", "3.4", stopped(), running().target("a", V2_PAUSED), INFO),
+    2: Pair(
+        "resumed-by-older",
+        "3.4",
+        "3.9",
+        stopped().target("a", {"state": "STARTED"}),
+        stopped().target("a", V2_STARTED),
+        INFO,
+    ),
+    3: Pair(
+        "paused-by-older",
+        "3.4",
+        "3.9",
+        stopped().target("a", {"state": "PAUSED"}),
+        stopped().target("a", V2_PAUSED),
+        WARNING,
+    ),
+    4: Pair(
+        "naive-stop",
+        "3.4",
+        "3.9",
+        running().target("a", {"state": "STOPPED"}),
+        running().target("a", {"state": "STOPPED", "state.v2": "STOPPED"}),
+        DANGER,
+        mode=Mode.ROLLING,
+    ),
+    5: Pair(
+        "forgotten-target",
+        "3.9",
+        "4.3",
+        running().target("a", V2_PAUSED).target("a", None),
+        running().target("a", V2_PAUSED).gone("a").config("a"),
+        WARNING,
+    ),
+    6: Pair(
+        "stopped-with-new-tasks",
+        "3.4",
+        "3.9",
+        stopped().tasks("a", 2),
+        running(tasks=2).target("a", STOPPED),
+        WARNING,
+        mode=Mode.ROLLING,
+    ),
+    7: Pair(
+        "unreadable-status",
+        "3.9",
+        "3.4",
+        running().status("connector-a", "STOPPED"),
+        running().status("connector-a", "STOPPED").status("connector-a", "PAUSED"),
+        INFO,
+    ),
+    8: Pair(
+        "disobeyed-restart",
+        "2.8",
+        "3.9",
+        restarted("connector-a", "task-a-0"),
+        restarted("connector-a", "task-a-0", "task-a-1"),
+        WARNING,
+        mode=Mode.ROLLING,
+    ),
+    9: Pair("unfenceable", "3.9", "3.2", fenced(1), fenced(0), WARNING),
+    10: Pair(
+        "session-key",
+        "2.3",
+        "2.8",
+        running().put(
+            CONFIG, "session-key", {"key": "AQ", "algorithm": "A", "creation-timestamp": 1}
+        ),
+        running().put(
+            CONFIG, "session-keys", {"key": "AQ", "algorithm": "A", "creation-timestamp": 1}
+        ),
+        WARNING,
+        connector="",
+        mode=Mode.ROLLING,
+    ),
+    11: Pair(
+        "active-topics",
+        "2.4",
+        "2.8",
+        running().active("a", "t").gone("a"),
+        running().active("a", "t").put(STATUS, "status-topic-t:connector-a", None).gone("a"),
+        WARNING,
+    ),
+    12: Pair(
+        "older-tasks",
+        "3.4",
+        "3.9",
+        running().target("a", V2_PAUSED).config("a", rows="2"),
+        running().target("a", V2_PAUSED).config("a", rows="2").tasks("a", 1),
+        WARNING,
+    ),
+    13: Pair("leftover-tasks", "3.9", "3.4", reused(again=False), reused(again=True), WARNING),
+    14: Pair("own-offsets-topic", "3.9", "3.2", own_topic("own"), own_topic(OFFSETS), DANGER),
+    15: Pair(
+        "aborted-configs",
+        "3.9",
+        "4.3",
+        running().abort().target("a", V2_PAUSED).commit().config("b"),
+        running().abort().target("a", V2_PAUSED).commit().target("a", V2_STARTED),
+        DANGER,
+    ),
+    16: Pair(
+        "envelopes",
+        "2.8",
+        "3.9",
+        running().put(CONFIG, "connector-b", ENVELOPE),
+        running().put(CONFIG, "connector-b", {"properties": ENVELOPE}),
+        DANGER,
+        connector="",
+    ),
+    17: Pair(
+        "created-in-state",
+        "3.6",
+        "3.9",
+        created("PAUSED"),
+        running().target("a", V2_PAUSED).config("a", rows="2"),
+        INFO,
+    ),
+    18: Pair(
+        "plugin-version",
+        "4.3",
+        "3.9",
+        running().status("connector-a", "RUNNING", version="1.0"),
+        running().status("connector-a", "RUNNING", version=None),
+        INFO,
+    ),
+    19: Pair(
+        "refused-clients",
+        "2.0",
+        "4.3",
+        running().status("connector-a", "RUNNING", version="1.0"),
+        running().status("connector-a", "RUNNING"),
+        WARNING,
+        connector="",
+    ),
+}
+
+
+def assessed(pair: Pair, log: Planted) -> Assessment:
+    """What becomes of a planted log between the pair's releases."""
+    change = roll(Profile.of(pair.start), Profile.of(pair.goal), pair.mode)
+    return assess(log.entries, change, cluster="lab")
+
+
+def seen(pair: Pair, log: Planted, number: int) -> list[Seen]:
+    """How often a situation is seen in it."""
+    found = (one for each in assessed(pair, log).assessed for one in each.situations)
+    return [one for one in found if one.situation.number == number]
+
+
+def test_every_situation_has_a_rule_and_a_pair_of_logs() -> None:
+    """The nineteen of the version matrix, none left out."""
+    assert {one.number for one in SITUATIONS} == set(PAIRS) == set(range(1, 20))
+
+
+@pytest.mark.parametrize("number", PAIRS)
+def test_a_situation_is_seen_once(number: int) -> None:
+    """By its own rule, about the right connector, as bad as it is, with records to show."""
+    pair = PAIRS[number]
+    (one,) = seen(pair, pair.planted, number)
+    sighting = one.sighting
+    assert (one.situation.name, sighting.connector) == (pair.name, pair.connector)
+    assert sighting.severity is pair.severity
+    assert sighting.evidence
+    assert {*sighting.evidence} <= {entry.position for entry in pair.planted.entries}
+
+
+@pytest.mark.parametrize("number", PAIRS)
+def test_what_looks_like_a_situation_is_none(number: int) -> None:
+    """The same log but for what makes the situation."""
+    pair = PAIRS[number]
+    assert not seen(pair, pair.alike, number)
+
+
+@pytest.mark.parametrize("number", sorted({*PAIRS} - {5, 15}))
+def test_releases_that_do_not_differ_in_it_see_nothing(number: int) -> None:
+    """Between two releases that both know what the situation is about there is none.
+
+    The fifth needs no difference: any start makes it happen. The fifteenth is between members.
+    """
+    pair = PAIRS[number]._replace(start="4.1", goal="4.3")
+    found = seen(pair, pair.planted, number)
+    assert all(one.situation.number == 12 for one in found)
+
+
+@pytest.mark.parametrize(
+    "number", [one for one, pair in PAIRS.items() if pair.severity is not INFO]
+)
+def test_what_is_bad_can_be_prepared(number: int) -> None:
+    """A plan says what to do, and why."""
+    pair = PAIRS[number]
+    (one,) = seen(pair, pair.planted, number)
+    assert one.sighting.steps
+    assert {*one.sighting.steps} <= {*assessed(pair, pair.planted).plan}
+    assert one.finding("lab").advice
+
+
+# --- forms of situations that have several -------------------------------------------------------
+
+
+def test_offsets_of_aborted_transactions() -> None:
+    """The other form of the fourteenth: those without exactly-once support go on from them."""
+    pair = PAIRS[14]
+    log = running().offset("a", 1).abort().offset("a", 2).commit()
+    (one,) = seen(pair, log, 14)
+    assert one.situation.name == "aborted-offsets"
+    assert not seen(
+        pair, running().offset("a", 1).abort().offset("a", 2).commit().offset("a", 3), 14
+    )
+
+
+def test_offsets_that_the_newer_release_does_not_find() -> None:
+    """A connector's own topic is looked into alone from 3.3 on, whatever the worker's has."""
+    pair = PAIRS[14]._replace(start="3.2", goal="3.9")
+    config = Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1)
+    (one,) = seen(pair, config.offset("a", 1), 14)
+    assert one.sighting.severity is DANGER
+    (one,) = seen(pair, config.offset("a", 1, "own"), 14)
+    assert one.sighting.severity is INFO
+
+
+def test_a_stop_without_its_empty_task_set_needs_preparation() -> None:
+    """An older worker would hold the tasks ready of what is to have none."""
+    pair = PAIRS[1]
+    (one,) = seen(pair, running().target("a", STOPPED), 1)
+    assert one.sighting.severity is WARNING
+    assert [step.command for step in one.sighting.steps] == ["controlplane stop a"]
+
+
+def test_a_stop_that_older_releases_take_for_running() -> None:
+    """Somebody wrote a nearest state of his own."""
+    pair = PAIRS[1]
+    (one,) = seen(pair, running().target("a", {"state": "STARTED", "state.v2": "STOPPED"}), 1)
+    assert one.sighting.severity is DANGER
+
+
+def test_tasks_of_a_running_connector_are_made_anew() -> None:
+    """The twelfth heals by itself where the connector runs; going back brings the tasks back."""
+    pair = PAIRS[12]
+    (one,) = seen(pair, running().config("a", rows="2"), 12)
+    assert one.sighting.severity is INFO
+    back = pair._replace(start="3.9", goal="3.4")
+    (one,) = seen(back, back.planted, 12)
+    assert one.sighting.severity is INFO
+
+
+def test_a_deleted_connector_leaves_tasks() -> None:
+    """The thirteenth, before anybody reuses the name; where nobody falls for it, it is told."""
+    pair = PAIRS[13]
+    log = running(tasks=2).gone("a")
+    (one,) = seen(pair, log, 13)
+    assert one.sighting.severity is WARNING
+    (one,) = seen(pair._replace(start="3.4", goal="3.9"), log, 13)
+    assert one.sighting.severity is INFO
+
+
+def test_a_restart_of_what_failed_means_only_that() -> None:
+    """Instances that had not failed report nothing, and need not."""
+    pair = PAIRS[8]
+    log = running(tasks=2).status("task-a-0", "FAILED").status("task-a-1", "RUNNING")
+    log.put(CONFIG, "restart-connector-a", {"include-tasks": True, "only-failed": True})
+    (one,) = seen(pair, log, 8)
+    assert [step.command for step in one.sighting.steps] == ["controlplane restart task a/0"]
+    assert not seen(pair, log.status("task-a-0", "RUNNING"), 8)
+
+
+def test_an_aborted_end_of_the_config_topic_keeps_members_apart() -> None:
+    """Nothing else differs: the aborted record says what was so before."""
+    pair = PAIRS[15]._replace(mode=Mode.ROLLING)
+    log = running().target("a", V2_PAUSED).abort().target("a", V2_PAUSED).commit()
+    (one,) = seen(pair, log, 15)
+    assert (one.sighting.connector, one.sighting.severity) == ("", DANGER)
+
+
+def test_a_session_key_matters_only_while_both_live() -> None:
+    """With all workers stopped in between nobody signs for who cannot read it."""
+    pair = PAIRS[10]._replace(mode=None)
+    (one,) = seen(pair, pair.planted, 10)
+    assert one.sighting.severity is INFO
+
+
+def test_the_older_the_later_for_whoever_goes_back() -> None:
+    """A downgrade says what the deleted keep; living connectors' topics are only told."""
+    pair = PAIRS[11]._replace(start="2.8", goal="2.4")
+    (one,) = seen(pair, running().active("a", "t"), 11)
+    assert one.sighting.severity is INFO
