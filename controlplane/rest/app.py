@@ -37,9 +37,8 @@ from controlplane.rest.errors import (
     RestError,
     allowed,
 )
-from controlplane.rest.paths import names_in, parse_target
 from controlplane.rest.repeating import Repeat
-from controlplane.rest.requests import Request, as_accepted, check_media, read_request
+from controlplane.rest.requests import Request, as_accepted, read_request
 from controlplane.rest.wire import response
 
 __all__ = ["NOTICE", "App"]
@@ -107,25 +106,20 @@ class App:
             return Failed(f"{type(error).__name__}: {error}").answer()
 
     async def _answer(self, request: Request, receive: Receive | None) -> Answer:
-        """Path, method, `Content-Type`, `Accept`: in this order a worker looks at a request."""
         profile = self._service.dialect
         if request.profile is not None:
             profile = Profile.of(request.profile)
-        path, query = parse_target(request.target, profile)
-        part = self._service.part
-        found = routes.at(path, request.target, profile, compat=request.compat, part=part)
-        if self._service.commands is None:
-            found = routes.unchanging(found)
-        if request.method == "OPTIONS":
+        read_only, part = self._service.commands is None, self._service.part
+        found, endpoint, names, query = routes.routed(
+            request, profile, part=part, read_only=read_only
+        )
+        if endpoint is None:
             return allowed(routes.methods_of(found), request.headers.get("accept", ""))
-        endpoint = routes.of_method(found, request.method)
-        check_media(request, profile, endpoint.takes, consumes_json=endpoint.consumes_json)
         body = None
         if endpoint.reads_body and receive is not None:
             body = await _body_of(receive)
             if body and endpoint.consumes_json and "content-type" not in request.headers:
                 raise MissingMediaType
-        names = tuple(names_in(endpoint.template, path))
         given = await endpoint.answer(Call(self._service, request, profile, names, query, body))
         return given._replace(content_type=as_accepted(given.content_type, request.headers))
 

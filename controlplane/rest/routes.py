@@ -41,8 +41,8 @@ from controlplane.rest.errors import (
     refused,
 )
 from controlplane.rest.ours import openapi, pasts, trail, watch
-from controlplane.rest.paths import matches
-from controlplane.rest.requests import is_spelled_out
+from controlplane.rest.paths import matches, names_in, parse_target
+from controlplane.rest.requests import Request, check_media, is_spelled_out
 from controlplane.rest.signatures import Signature
 
 Answering = Callable[[Call], Awaitable[Answer]]
@@ -104,6 +104,36 @@ def of_method(found: dict[str, Endpoint], method: str) -> Endpoint:
     if wanted not in found:
         raise NoSuchMethod
     return found[wanted]
+
+
+class Routed(NamedTuple):
+    """Where a request goes."""
+
+    found: dict[str, Endpoint]
+    """What answers its path, by method."""
+    endpoint: Endpoint | None
+    """What answers it; None: it asks which methods there are (`OPTIONS`)."""
+    names: tuple[str, ...]
+    query: dict[str, list[str]]
+
+
+def routed(
+    request: Request, profile: Profile, *, part: Part = Part.ALL, read_only: bool = False
+) -> Routed:
+    """Path, method, `Content-Type`, `Accept`: in this order a worker looks at a request.
+
+    Raises:
+        RestError: with what it says to one that nothing answers.
+    """
+    path, query = parse_target(request.target, profile)
+    found = at(path, request.target, profile, compat=request.compat, part=part)
+    if read_only:
+        found = unchanging(found)
+    if request.method == "OPTIONS":
+        return Routed(found, None, (), query)
+    endpoint = of_method(found, request.method)
+    check_media(request, profile, endpoint.takes, consumes_json=endpoint.consumes_json)
+    return Routed(found, endpoint, tuple(names_in(endpoint.template, path)), query)
 
 
 def methods_of(found: dict[str, Endpoint]) -> Sequence[str]:

@@ -8,7 +8,7 @@ from controlplane.core.profiles import KIP, Profile, UnknownRelease
 from controlplane.rest import routes
 from controlplane.rest.errors import RestError
 from controlplane.rest.paths import parse_target
-from controlplane.rest.requests import Request, check_media, read_request
+from controlplane.rest.requests import Request, read_request
 
 _LENIENT = Profile.of(KIP)
 """Takes every path apart that any release takes."""
@@ -26,19 +26,12 @@ class Asked(NamedTuple):
     """Whether the request speaks to a release of Kafka, and not to us."""
 
     def check_routed(self) -> None:
-        """Refuse what a worker refuses before any of its filters: path, method, media types.
+        """Refuse what a worker refuses before any of its filters.
 
         Raises:
             RestError: with what it says.
         """
-        path, _ = parse_target(self.request.target, self.profile)
-        found = routes.at(path, self.request.target, self.profile, compat=self.compat)
-        if self.request.method == "OPTIONS":
-            return
-        endpoint = routes.of_method(found, self.request.method)
-        check_media(
-            self.request, self.profile, endpoint.takes, consumes_json=endpoint.consumes_json
-        )
+        routes.routed(self.request, self.profile)
 
 
 def asked(scope: Scope, dialect: Profile) -> Asked:
