@@ -74,6 +74,15 @@ async def test_what_fails_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> 
         await wait_for(await Worker(*failing).api(), "x", RUNS, 60)
 
 
+async def test_a_deleted_one_may_fail_until_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last status stays for a while."""
+    monkeypatch.setattr("controlplane.cli.cluster.waiting.LOOK_S", 0)
+    failing = [MISSING[0], reported("FAILED")[1]] * 20
+    worker = Worker(*failing, *MISSING * 2, httpx.Response(500))
+    await wait_for(await worker.api(), "x", GONE, 60)
+    assert len(worker.asked) == 44
+
+
 async def test_nobody_waits_unasked() -> None:
     """Without `--wait` nothing is looked at."""
     worker = Worker(httpx.Response(500))
