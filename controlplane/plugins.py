@@ -10,11 +10,11 @@ What Kafka brings lies beside this package as data files, written from Kafka's o
 What such a class tells of itself is written at `Connector`.
 """
 
-from asyncio import CancelledError
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from importlib import resources
 from importlib.metadata import EntryPoint, entry_points
+from threading import current_thread, main_thread
 from typing import Any, ClassVar, Literal, Protocol
 
 from controlplane.core.configdef.keys import ConfigKey
@@ -149,7 +149,9 @@ def _asked(connector: type[Connector], config: Mapping[str, Any], offsets: Offse
         return unsupported(config, offsets)
     except ValueError as refused:
         return Thrown(str(refused))
-    except (Exception, SystemExit, CancelledError):  # noqa: BLE001 - a worker outlives them
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
+            raise  # Ctrl-C: Python tells the main thread of it, and no other
         return Thrown(
             f"Failed to modify offsets for {connector.kind} connector {config.get('name')}"
         )

@@ -2,6 +2,7 @@
 
 from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -49,6 +50,8 @@ class Orders:
                 raise SystemExit(1)
             case "cancel":
                 raise CancelledError
+            case "interrupt":
+                raise KeyboardInterrupt
             case told:
                 return bool(told == "accept")
 
@@ -131,6 +134,18 @@ def test_its_hook(told: str, outcome: Done | Thrown) -> None:
     hook = described(Orders).hook
     assert hook is not None
     assert hook({"name": "x", "alter": told}, ()) == outcome
+
+
+def test_an_interrupt_is_the_users_only_where_it_is_told() -> None:
+    """Python tells the main thread of Ctrl-C; in that of a hook it is the connector's doing."""
+    hook = described(Orders).hook
+    assert hook is not None
+    config = {"name": "x", "alter": "interrupt"}
+    with ThreadPoolExecutor(1) as threads:
+        outcome = threads.submit(hook, config, ()).result()
+    assert outcome == Thrown("Failed to modify offsets for source connector x")
+    with pytest.raises(KeyboardInterrupt):
+        hook(config, ())
 
 
 def test_without_hook_it_declines() -> None:
