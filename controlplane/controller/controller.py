@@ -25,6 +25,7 @@ from controlplane.core.commands import (
     CreateConnector,
     PatchConfig,
     ResetOffsets,
+    SetLoggerLevel,
 )
 from controlplane.core.context import Context
 from controlplane.core.plan import Outcome, Plan, Rejected
@@ -281,7 +282,7 @@ class Controller:
         self._world.notices.info(
             "command",
             command=asked.command.__struct_config__.tag,
-            connector=getattr(asked.command, "connector", None),
+            **_subject(asked.command),
             principal=asked.principal,
             outcome=outcome,
             reason=reason,
@@ -348,7 +349,7 @@ class Controller:
         self._world.notices.warning(
             "command_recovered",
             command=asked.command.__struct_config__.tag,
-            connector=getattr(asked.command, "connector", None),
+            **_subject(asked.command),
             ending=found.ending.value,
             records=self._performing.written(asked),
             reason=redacted_refusal(found.rejected.sentence) if found.rejected else None,
@@ -379,6 +380,13 @@ class _Job:
         """Nobody waits for it any more: if it has not begun, it never will."""
         if not self.begun:
             self.task.cancel()
+
+
+def _subject(command: AnyCommand) -> dict[str, str]:
+    """What a command is about, for a line of the log."""
+    if isinstance(command, SetLoggerLevel):
+        return {"namespace": command.namespace, "logger_level": command.level}
+    return {"connector": command.connector}
 
 
 def _queue_of(command: AnyCommand) -> str:

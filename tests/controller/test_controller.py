@@ -17,6 +17,7 @@ from controlplane.core.commands import (
     PatchConfig,
     PauseConnector,
     ResumeConnector,
+    SetLoggerLevel,
     StopConnector,
 )
 from controlplane.core.plan import Plan, Reason, Rejected, Step
@@ -133,6 +134,16 @@ async def test_one_line_per_command(log: MemoryLog) -> None:
         ("stop", "orders", "ada", "done", 4, 0),
         ("stop", "nobody", "embedded", "no such connector", 1, 0),
     ]
+
+
+async def test_the_line_of_a_logger(log: MemoryLog) -> None:
+    """It has no connector: whose level becomes what is told, beside the level of the line."""
+    lines = Lines()
+    async with plane_on(log, notices=lines) as plane:
+        await plane.execute(SetLoggerLevel("org.apache", "DEBUG"))
+    (line,) = lines.told
+    assert (line["namespace"], line["logger_level"]) == ("org.apache", "DEBUG")
+    assert "connector" not in line
 
 
 async def test_refusals_are_bounded(log: MemoryLog) -> None:
