@@ -55,6 +55,10 @@ WRONG_LATER = {
     "start w1": "4: w1 runs already: `crash w1` first",
     "tick": "4: `tick` takes one word, and 0 are there",
     "tick soon": "4: `soon` is not a time: write it like 5s or 250ms",
+    "tick 100000000000s": ("4: `100000000000s` is too long a time: write it with 9 digits at most"),
+    "PUT connectors/x/stop via=w1": (
+        "4: `connectors/x/stop` is no path: it begins with a slash, as in /connectors"
+    ),
     "tick -5s": "4: time does not run back: `tick 5s`",
     "undo orders": "4: say as of when: to=config@1",
     "undo orders to=config@0": "4: the log has no record at config@0: ",

@@ -9,8 +9,9 @@ from controlplane.scenario.parse import Step
 from controlplane.scenario.workers import EXACTLY_ONCE, Worker
 from controlplane.scenario.world import World
 
-_SECONDS = re.compile(r"([+-]?)([0-9]{1,9})(ms|s|m)", re.ASCII)
+_SECONDS = re.compile(r"([+-]?)([0-9]+)(ms|s|m)", re.ASCII)
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000}
+_DIGITS_MAX = 9
 
 
 class BadStep(ValueError):
@@ -63,7 +64,16 @@ def time_ms(text: str, said: str) -> int:
     found = _SECONDS.fullmatch(text)
     if found is None:
         raise BadStep(f"{said} is not a time: write it like 5s or 250ms")
+    if len(found[2]) > _DIGITS_MAX:
+        raise BadStep(f"{said} is too long a time: write it with {_DIGITS_MAX} digits at most")
     return int(f"{found[1]}{found[2]}") * _UNIT_MS[found[3]]
+
+
+def path(text: str) -> str:
+    """The path of a request, with its query."""
+    if not text.startswith("/"):
+        raise BadStep(f"`{text}` is no path: it begins with a slash, as in /connectors")
+    return text
 
 
 def topic(step: Step, world: World) -> str:

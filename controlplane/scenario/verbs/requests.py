@@ -44,12 +44,13 @@ async def request(world: World, step: Step) -> list[str]:
     if "via" not in step.options:
         raise BadStep("say which worker is asked: via=w1")
     via = asking.member(world.cluster.workers, step.options["via"]).name
+    target = asking.path(step.words[0])
     signed = "from" in step.options
     if signed:
         asking.member(world.cluster.workers, step.options["from"])
     world.pass_ms()
     body = "\n".join(step.body).encode() if step.body else None
-    made = await exchange(world, via, Request(step.verb, step.words[0], body, signed))
+    made = await exchange(world, via, Request(step.verb, target, body, signed))
     return await _shown(world, made)
 
 
