@@ -3,6 +3,7 @@
 import click
 import msgspec
 
+from controlplane.core.profiles import check_support
 from controlplane.core.redact import redacted_text
 from controlplane.core.safe_text import count
 from controlplane.core.shown_records import place
@@ -33,6 +34,7 @@ def lint(ctx: click.Context, asked: Asked, release: str, output: str) -> None:
     Exit code 0: nothing that has to be seen to; 1: something.
     """
     profile = read_profile(release)
+    check_support(profile, exactly_once=asked.exactly_once)
     found = rehearse(
         read_entries(asked),
         profile,

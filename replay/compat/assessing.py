@@ -94,7 +94,7 @@ class Assessed(msgspec.Struct, frozen=True):
     divergences: tuple[Divergence, ...]
     situations: tuple[Seen, ...]
     hazards: tuple[Hazard, ...]
-    """Those that a worker of the goal meets, and one of the start does not."""
+    """Those that a worker of the goal meets and one of the start did not, when it started."""
     writes: tuple[Written, ...]
     """What an older worker would write next, while both releases live."""
 
@@ -184,12 +184,14 @@ def _changes(evidence: Evidence) -> list[Change]:
 def _hazards(evidence: Evidence) -> list[Hazard]:
     """What workers of the goal meet and those of the start do not.
 
-    That members' config offsets disagree is a matter of these two releases alone (`_agree`).
+    And all that keeps them from starting: a worker that runs may have survived it. That members'
+    config offsets disagree is a matter of these two releases alone (`_disagreement`).
     """
     roll = evidence.roll
     known, met = (_met(evidence, profile) for profile in (roll.start, roll.goal))
-    new = [one for one in met if one not in known and one.danger is not Danger.OFFSETS_DISAGREE]
-    return new + _disagreement(evidence)
+    new = [one for one in met if one not in known or one.danger is Danger.STOPS_WORKER]
+    ours = [one for one in new if one.danger is not Danger.OFFSETS_DISAGREE]
+    return ours + _disagreement(evidence)
 
 
 def _met(evidence: Evidence, profile: Profile) -> list[Hazard]:

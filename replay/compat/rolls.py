@@ -67,10 +67,9 @@ def roll(start: Profile, goal: Profile, mode: Mode | None = None) -> Roll:
     Raises:
         BadRoll: an upgrade that leads back, or the other way round.
     """
-    forwards = _age(goal) > _age(start)
-    usual = Mode.UPGRADE if forwards else Mode.DOWNGRADE
-    wrong = {Mode.UPGRADE: _age(goal) < _age(start), Mode.DOWNGRADE: forwards}
-    if mode is not None and wrong.get(mode):
+    back, forwards = _age(goal) < _age(start), _age(goal) > _age(start)
+    usual = Mode.DOWNGRADE if back else Mode.UPGRADE
+    if (mode is Mode.UPGRADE and back) or (mode is Mode.DOWNGRADE and forwards):
         raise BadRoll(
             f"{goal.release} is {'newer' if forwards else 'older'} than {start.release}, so going "
             f"there is no {mode.value}: say --mode {usual.value}, or leave it out"

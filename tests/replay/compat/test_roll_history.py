@@ -1,0 +1,175 @@
+"""A real cluster, rolled from 3.4 to 3.9 and back: told beforehand, from its log alone.
+
+Before each change of release the log is cut off, and what is foretold from it is held against what
+the workers of both releases answered afterwards.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.order import before, in_order
+from controlplane.core.profiles import Profile
+from controlplane.logs.dumps import read_dump
+from controlplane.scenario.story import Step, read_story
+from replay.compat import Assessed, Assessment, Mode, Verdict, assess, roll
+from replay.compat.views import View
+
+OLD, NEW = "3.4.1", "3.9.1"
+
+
+class Change(NamedTuple):
+    """A step after which the cluster is of other releases than before."""
+
+    step: int
+    start: str
+    goal: str
+    observed: tuple[int, ...]
+    """The observations after it, until somebody asks for something."""
+    done: bool
+    """No worker of the start is left."""
+
+
+CHANGES = (
+    Change(9, OLD, NEW, (10, 11), done=False),
+    Change(20, NEW, OLD, (21, 22), done=False),
+    Change(26, NEW, OLD, (27,), done=True),
+    Change(30, OLD, NEW, (31, 32), done=False),
+    Change(36, OLD, NEW, (37,), done=True),
+)
+
+
+@pytest.fixture(scope="module")
+def story(histories: Path) -> dict[int, Step]:
+    """What was asked and answered, by number."""
+    steps = read_story(histories / "roll-3.4-3.9-3.4.story.jsonl")
+    return {step.n: step for step in steps}
+
+
+@pytest.fixture(scope="module")
+def log(histories: Path) -> list[Entry]:
+    """Every record that was ever written there."""
+    return in_order(read_dump(histories / "roll-3.4-3.9-3.4.log.jsonl").entries)
+
+
+def foretold(log: list[Entry], story: dict[int, Step], change: Change) -> Assessment:
+    """What is told from the log as it was before a change."""
+    known = list(before(log, story[change.step - 1].positions))
+    assert known
+    change_of = roll(Profile.of(change.start), Profile.of(change.goal), Mode.ROLLING)
+    return assess(known, change_of)
+
+
+def view_of(one: Assessed, release: str) -> View:
+    """A connector as one of the two releases has it."""
+    return next(view for view in one.views if view.release == release)
+
+
+def answer(step: Step, path: str) -> Any:
+    """What a worker answered; None where it answered that there is nothing."""
+    given = step.answers[path]
+    return given.answer if given.status == 200 else None
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"step {change.step}")
+def test_connectors_and_tasks_are_foretold(
+    log: list[Entry], story: dict[int, Step], change: Change
+) -> None:
+    """Every worker lists the connectors that were foretold, with as many tasks."""
+    told = foretold(log, story, change)
+    for number in change.observed:
+        step = story[number]
+        views = [view_of(one, step.release or "") for one in told.assessed if one.connector]
+        names = [one.connector for one in told.assessed if one.connector]
+        listed = {name for name, view in zip(names, views, strict=True) if view.configured}
+        assert {*answer(step, "/connectors")} == listed
+        for name, view in zip(names, views, strict=True):
+            tasks = answer(step, f"/connectors/{name}")["tasks"]
+            assert len(tasks) == view.tasks
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"step {change.step}")
+def test_statuses_are_foretold(log: list[Entry], story: dict[int, Step], change: Change) -> None:
+    """When all are changed each reports what was foretold; until then, one of what is possible.
+
+    A worker shows what it could read before the change, until whoever gets the connector reports.
+    """
+    told = foretold(log, story, change)
+    for number in change.observed:
+        step = story[number]
+        for one in told.assessed:
+            view = view_of(one, step.release or "")
+            shown = answer(step, f"/connectors/{one.connector}/status")
+            state = None if shown is None else shown["connector"]["state"]
+            if change.done:
+                assert state == view.will_report
+                assert {task["state"] for task in shown["tasks"]} <= {view.will_report}
+                assert len(shown["tasks"]) == view.tasks
+            else:
+                possible = {view.reported, *(other.will_report for other in one.views)}
+                possible -= {"STOPPED"} if step.release == OLD else set()
+                assert state in possible
+
+
+def test_the_stopped_one_is_foretold(log: list[Entry], story: dict[int, Step]) -> None:
+    """A worker of 3.4 shows the last state it can read of one, and nothing at all of the other."""
+    told = foretold(log, story, CHANGES[1])
+    by_name = {one.connector: view_of(one, OLD) for one in told.assessed}
+    seen = story[22]
+    assert answer(seen, "/connectors/born/status") is by_name["born"].reported is None
+    shown = answer(seen, "/connectors/pages/status")
+    assert shown["connector"]["state"] == by_name["pages"].reported == "RUNNING"
+
+
+def test_what_the_older_worker_writes_is_foretold(log: list[Entry], story: dict[int, Step]) -> None:
+    """Asked to pause, then to resume what was stopped, it wrote these bytes."""
+    told = foretold(log, story, CHANGES[1])
+    (pages,) = (one for one in told.assessed if one.connector == "pages")
+    for written, number in zip(pages.writes, (28, 33), strict=True):
+        step = story[number]
+        assert step.path == f"/connectors/pages/{written.request}"
+        offset = step.before["connect-configs"][0]
+        (entry,) = (one for one in log if one.topic == "connect-configs" and one.offset == offset)
+        (draft,) = written.records
+        assert (entry.key, entry.value) == (draft.key, draft.value)
+    paused, resumed = pages.writes
+    assert (paused.newer.target, resumed.newer.target) == ("PAUSED", "STARTED")
+    assert answer(story[32], "/connectors/pages/status")["connector"]["state"] == "PAUSED"
+
+
+def test_the_refused_stop_is_foretold(log: list[Entry], story: dict[int, Step]) -> None:
+    """While a worker of 3.4 led, both answered 404 to a stop."""
+    told = foretold(log, story, CHANGES[0])
+    assert (
+        f"while a worker of {OLD} leads or is asked, PUT /connectors/{{c}}/stop is answered "
+        + (str(story[12].status))
+        in told.remarks
+    )
+    assert story[12].status == story[13].status
+
+
+SITUATIONS = {
+    9: {},
+    20: {"pages": {1, 7}, "born": {1, 7, 17}},
+    26: {"pages": {1, 7}, "born": {1, 7, 17}},
+    30: {"pages": {3}, "born": {1, 17}},
+    36: {"pages": {2}, "born": {1, 17}},
+}
+"""By change, what is seen of whom: STOPPED, then paused and resumed by a worker of 3.4."""
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"step {change.step}")
+def test_situations_come_and_go(log: list[Entry], story: dict[int, Step], change: Change) -> None:
+    """Each stage of the roll is in the situations that its requests brought about."""
+    told = foretold(log, story, change)
+    seen = {
+        one.connector: {found.situation.number for found in one.situations}
+        for one in told.assessed
+        if one.situations
+    }
+    assert seen == SITUATIONS[change.step]
+    prepared = change.step == 30
+    assert told.verdict is (Verdict.NEEDS_PREPARATION if prepared else Verdict.COMPATIBLE)
+    assert [step.command for step in told.plan] == ["controlplane stop pages"] * prepared
