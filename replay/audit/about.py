@@ -1,0 +1,91 @@
+"""What every audit knows, and how it tells what it has found."""
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from controlplane.core.entry import Position
+from controlplane.core.moments import time_text
+from controlplane.core.profiles import Profile
+from controlplane.core.redact import redacted_text
+from controlplane.core.safe_text import safe
+from controlplane.core.shown_records import place
+from controlplane.core.state import Topics
+from replay.audit.reading import Told
+from replay.audit.thresholds import Thresholds
+from replay.audit.trail.trail import Trail
+from replay.findings import Finding, Severity
+
+EVIDENCE_KEPT = 10
+"""Positions that a finding names: enough to look, however often something happened."""
+
+
+class Words(NamedTuple):
+    """What is the matter and what to do about it."""
+
+    sentence: str
+    advice: str = ""
+
+
+class About(NamedTuple):
+    """The cluster that is audited, and what is needed to judge it."""
+
+    cluster: str
+    profile: Profile
+    topics: Topics = Topics()
+    thresholds: Thresholds = Thresholds()
+    trail: Trail = Trail()
+    """Who asked for what, as others have written it down."""
+
+    def finding(
+        self,
+        kind: str,
+        severity: Severity,
+        connector: str,
+        evidence: tuple[Position, ...] | list[Position],
+        words: Words,
+    ) -> Finding:
+        """A finding in this cluster; whatever its words repeat of the log, no secret is in them."""
+        sentence, advice = (safe(redacted_text(text)) for text in words)
+        kept = tuple(evidence[:EVIDENCE_KEPT])
+        return Finding(kind, severity, self.cluster, connector, kept, sentence, advice)
+
+    def place(self, position: Position) -> str:
+        """A position as people write it: `config@57`."""
+        return place(position, self.topics)
+
+
+class Audit(Protocol):
+    """One kind of audit: sees every record once, in order, and may tell what it finds at any time.
+
+    What it remembers grows with keys (connectors, tasks, source partitions), never with records.
+    """
+
+    def see(self, told: Told) -> Iterator[Finding]:
+        """Look at one record."""
+        ...
+
+    def end(self) -> Iterator[Finding]:
+        """The log is over."""
+        ...
+
+
+_UNITS = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1_000))
+
+
+def lasting(time_ms: int) -> str:
+    """A span of time in words: `3 hours`, `90 seconds`."""
+    for unit, size in _UNITS:
+        if time_ms >= 2 * size or time_ms == size:
+            number = time_ms // size
+            return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
+    return f"{time_ms} ms"
+
+
+def at(time_ms: int) -> str:
+    """A point in time in words."""
+    return time_text(time_ms) if time_ms >= 0 else "a time unknown"
+
+
+def instance(connector: str, task: int | None) -> str:
+    """A connector itself or one of its tasks, in words."""
+    return f"connector {connector}" if task is None else f"task {task} of {connector}"

@@ -1,0 +1,102 @@
+"""What only shows when several clusters are looked at: two that write one topic.
+
+Two clusters that share a config topic have the same session key: it is random, and made once.
+Two sources that write the same topic are often meant to, in one cluster; in two, hardly ever.
+"""
+
+from collections.abc import Iterator
+from hashlib import sha256
+
+import msgspec
+
+from controlplane.core.entry import Position
+from controlplane.core.records import ActiveTopic, ConnectorConfig, SessionKey, SourcePartition
+from replay.audit.about import EVIDENCE_KEPT
+from replay.audit.reading import Told
+from replay.findings import Finding, Severity
+
+
+class _Writer(msgspec.Struct, frozen=True):
+    """A source that writes a topic, as its cluster tells."""
+
+    cluster: str
+    connector: str
+    position: Position
+
+
+class Fleet:
+    """Gathers from each cluster who writes what, as its records go by."""
+
+    def __init__(self) -> None:
+        self._keys: dict[bytes, dict[str, Position]] = {}
+        self._writers: dict[str, list[_Writer]] = {}
+        self._config_topics: dict[str, str] = {}
+        self._sources: set[str] = set()
+        self._active: dict[tuple[str, str], Position] = {}
+
+    def see(self, cluster: str, told: Told) -> None:
+        """One record of a cluster; clusters come one after the other."""
+        match told.record:
+            case SessionKey(key):
+                self._config_topics[cluster] = told.entry.topic
+                self._keys.setdefault(sha256(key).digest(), {})[cluster] = told.position
+            case SourcePartition(name, _):
+                self._sources.add(name)
+            case ConnectorConfig(name, None):
+                self._forget(name)
+            case ActiveTopic(name, topic, activity):
+                if activity is None:
+                    self._active.pop((name, topic), None)
+                else:
+                    self._active[name, topic] = told.position
+
+    def cluster_ends(self, cluster: str) -> None:
+        """The records of a cluster are over: only sources write topics, the others read them."""
+        for (name, topic), position in self._active.items():
+            if name in self._sources:
+                self._writers.setdefault(topic, []).append(_Writer(cluster, name, position))
+        self._sources, self._active = set(), {}
+
+    def end(self) -> Iterator[Finding]:
+        """What clusters have in common that they should not; told of the first of them."""
+        for shared in self._keys.values():
+            if len(shared) > 1:
+                yield self._one_config_topic(shared)
+        for topic, writers in self._writers.items():
+            if len({writer.cluster for writer in writers}) > 1:
+                yield _two_writers(topic, writers)
+
+    def _forget(self, connector: str) -> None:
+        for name, topic in list(self._active):
+            if name == connector:
+                del self._active[name, topic]
+
+    def _one_config_topic(self, shared: dict[str, Position]) -> Finding:
+        names = sorted(shared)
+        sentence = (
+            f"the clusters {' and '.join(names)} have the same session key: they write one config "
+            "topic, or one was made from a copy of the other, or the same log was given twice"
+        )
+        advice = (
+            "Give each cluster a group.id and topics of its own; two groups on one config topic "
+            "both run every connector."
+        )
+        evidence = tuple(shared[name] for name in names)
+        kind, danger = "two-clusters-one-topic", Severity.DANGER
+        return Finding(kind, danger, names[0], "", evidence[:EVIDENCE_KEPT], sentence, advice)
+
+
+def _two_writers(topic: str, writers: list[_Writer]) -> Finding:
+    there = ", ".join(f"{writer.connector} of {writer.cluster}" for writer in writers)
+    sentence = (
+        f"{topic} is written by sources of several clusters: {there} – if those clusters write to "
+        "the same Kafka, the topic holds the records of all of them"
+    )
+    advice = (
+        "Delete the connector where it should not run any more (after a move, most likely), or "
+        "give each of them a topic of its own."
+    )
+    first, kind = writers[0], "two-clusters-one-topic"
+    evidence = tuple(writer.position for writer in writers)[:EVIDENCE_KEPT]
+    severity = Severity.WARNING
+    return Finding(kind, severity, first.cluster, first.connector, evidence, sentence, advice)

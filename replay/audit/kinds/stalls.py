@@ -1,0 +1,128 @@
+"""Sources that run and do not move, though they used to.
+
+A source is only as quick as what it reads. So a pause counts when it is long in itself and many
+times the longest pause before it in the same life: since the config or what is wanted changed last,
+or a task failed.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from controlplane.core.records import (
+    ConnectorConfig,
+    SourcePartition,
+    State,
+    Target,
+    TargetState,
+    TaskStatus,
+)
+from replay.audit.about import About, Words, at, lasting
+from replay.audit.reading import Told
+from replay.findings import Finding, Severity
+
+
+class _Pace(msgspec.Struct):
+    """How a source has moved so far."""
+
+    last: Told
+    moves: int = 1
+    longest_ms: int = 0
+
+
+class Stalls:
+    """Pauses of running sources that are out of proportion."""
+
+    def __init__(self, about: About) -> None:
+        self._about = about
+        self._paces: dict[str, _Pace] = {}
+        self._running: dict[str, set[int]] = {}
+        self._now_ms = -1
+
+    def see(self, told: Told) -> Iterator[Finding]:
+        """An offset that is written again as it was is no move."""
+        self._now_ms = max(self._now_ms, told.time_ms)
+        match told.record:
+            case ConnectorConfig(name, properties):
+                self._paces.pop(name, None)
+                if properties is None:
+                    self._running.pop(name, None)
+            case TargetState(name, _):
+                self._paces.pop(name, None)
+            case TaskStatus(name, task, status):
+                self._status(name, task, None if status is None else status.state)
+            case SourcePartition(name, _):
+                if told.entry.timestamp >= 0 and _moved(told):
+                    yield from self._move(name, told)
+
+    def end(self) -> Iterator[Finding]:
+        """Those that stand still now."""
+        for name, pace in self._paces.items():
+            if self._running.get(name) and self._out_of_proportion(pace, self._now_ms):
+                still = lasting(self._now_ms - pace.last.time_ms)
+                sentence = (
+                    f"{name} is RUNNING but has not moved for {still}, since "
+                    f"{at(pace.last.time_ms)}; {self._usual(pace)}"
+                )
+                advice = (
+                    "Look whether its source has anything new; if so, restart the connector with "
+                    "its tasks and look at the worker's log for a task that hangs."
+                )
+                words = Words(sentence, advice)
+                yield self._finding(Severity.WARNING, name, [pace.last], words)
+
+    def _status(self, name: str, task: int, state: State | None) -> None:
+        running = self._running.setdefault(name, set())
+        if state is State.RUNNING:
+            running.add(task)
+        else:
+            running.discard(task)
+        if state is State.FAILED:
+            self._paces.pop(name, None)  # it tells itself why nothing moves
+
+    def _move(self, name: str, told: Told) -> Iterator[Finding]:
+        if not _wanted(told):
+            return
+        pace = self._paces.get(name)
+        if pace is None:
+            self._paces[name] = _Pace(told)
+            return
+        paused_ms = told.time_ms - pace.last.time_ms
+        if self._out_of_proportion(pace, told.time_ms):
+            sentence = (
+                f"{name} stood still for {lasting(paused_ms)} until {at(told.time_ms)}, though it "
+                f"was RUNNING; {self._usual(pace)}"
+            )
+            yield self._finding(Severity.INFO, name, [pace.last, told], Words(sentence))
+        pace.last = told
+        pace.moves += 1
+        pace.longest_ms = max(pace.longest_ms, paused_ms)
+
+    def _out_of_proportion(self, pace: _Pace, now_ms: int) -> bool:
+        limits, paused_ms = self._about.thresholds, now_ms - pace.last.time_ms
+        usual = pace.moves >= limits.stall_records
+        long = paused_ms >= max(limits.stall_ms, limits.stall_gaps * pace.longest_ms)
+        return usual and long
+
+    def _usual(self, pace: _Pace) -> str:
+        return f"before that it had moved {pace.moves} times, at least every {_span(pace)}"
+
+    def _finding(self, severity: Severity, name: str, seen: list[Told], words: Words) -> Finding:
+        evidence = [told.position for told in seen]
+        return self._about.finding("source-stalled", severity, name, evidence, words)
+
+
+def _span(pace: _Pace) -> str:
+    return lasting(max(1, pace.longest_ms))
+
+
+def _moved(told: Told) -> bool:
+    previous = told.previous
+    return told.entry.value is not None and (previous is None or previous.value != told.entry.value)
+
+
+def _wanted(told: Told) -> bool:
+    """Whether the connector is to run."""
+    config = told.config
+    target = config.targets.get(told.connector, Target.STARTED)
+    return told.connector in config.connectors and target is Target.STARTED

@@ -1,0 +1,122 @@
+"""From when on something is worth a finding: every threshold by its name, with unit and reason."""
+
+from typing import Annotated, Any, get_type_hints
+
+import msgspec
+
+
+def _least(number: int, reason: str) -> msgspec.Meta:
+    return msgspec.Meta(ge=number, description=reason)
+
+
+class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
+    """All of them; times in milliseconds (names end with `ms`), everything else is a count."""
+
+    match_ms: Annotated[
+        int,
+        _least(
+            0,
+            "A request and the record that came of it lie at most so far apart: access logs know "
+            "whole seconds, clocks differ, and validation takes its time before a config is "
+            "written.",
+        ),
+    ] = 10_000
+    under_way_ms: Annotated[
+        int,
+        _least(
+            0,
+            "What began less than this before the log ends may still be under way: a worker gives "
+            "up a request after 90 s.",
+        ),
+    ] = 90_000
+    episode_ms: Annotated[
+        int,
+        _least(
+            0,
+            "Offsets of one connector that move within this time of each other have one cause: a "
+            "task commits once a minute (`offset.flush.interval.ms`).",
+        ),
+    ] = 60_000
+    stall_ms: Annotated[
+        int,
+        _least(
+            1,
+            "Shorter pauses of a source are not worth anybody's attention: an hour without news "
+            "is what most alerts are set to.",
+        ),
+    ] = 3_600_000
+    stall_gaps: Annotated[
+        int,
+        _least(
+            1,
+            "A pause counts when it is so many times the longest before: a source that is read "
+            "once a day has pauses of a day.",
+        ),
+    ] = 10
+    stall_records: Annotated[
+        int,
+        _least(2, "So many moves of a source are needed before anybody knows how often it moves."),
+    ] = 5
+    flap_failures: Annotated[
+        int,
+        _least(2, "Failing once is a failure and twice bad luck: from here on it is a pattern."),
+    ] = 3
+    flap_departures: Annotated[
+        int,
+        _least(
+            2,
+            "Each rebalance takes a task out of RUNNING, and rolling a few workers makes a few: "
+            "more than these have another cause.",
+        ),
+    ] = 10
+    flap_window_ms: Annotated[
+        int,
+        _least(1, "Within this time: two rounds of `scheduled.rebalance.max.delay.ms` (5 min)."),
+    ] = 600_000
+    storm_restarts: Annotated[
+        int,
+        _least(2, "A person who restarts a connector so often is most likely a script."),
+    ] = 5
+    storm_window_ms: Annotated[
+        int,
+        _least(1, "Within this time: a script that tries every two minutes is found."),
+    ] = 600_000
+
+
+class Threshold(msgspec.Struct, frozen=True):
+    """One threshold, as it is told on the command line."""
+
+    name: str
+    usual: int
+    reason: str
+
+
+def known() -> list[Threshold]:
+    """Every threshold that there is."""
+    hints: dict[str, Any] = get_type_hints(Thresholds, include_extras=True)
+    usual = msgspec.to_builtins(Thresholds())
+    return [
+        Threshold(name.replace("_", "-"), usual[name], hint.__metadata__[0].description)
+        for name, hint in hints.items()
+    ]
+
+
+class BadThreshold(ValueError):
+    """No threshold, or a value that it cannot have. The message says which there are."""
+
+
+def thresholds(told: dict[str, str]) -> Thresholds:
+    """The usual thresholds, with what was told: `{"stall-ms": "60000"}`.
+
+    Raises:
+        BadThreshold: a name that is none, or a value that is no number or too small.
+    """
+    names = {one.name for one in known()}
+    for name in told:
+        if name not in names:
+            raise BadThreshold(f"{name} is no threshold: take {', '.join(sorted(names))}")
+    fields = {name.replace("-", "_"): value for name, value in told.items()}
+    try:
+        return msgspec.convert(fields, Thresholds, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadThreshold(f"a threshold cannot be this: {error}") from None
