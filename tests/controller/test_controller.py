@@ -11,6 +11,7 @@ import pytest
 
 from controlplane.controller import Limits, NotWritten, TimedOut, TooMany
 from controlplane.core import views
+from controlplane.core.codec import decode_command
 from controlplane.core.commands import (
     AnyCommand,
     Asked,
@@ -21,7 +22,7 @@ from controlplane.core.commands import (
     StopConnector,
 )
 from controlplane.core.plan import Plan, Reason, Rejected, Step
-from controlplane.core.records import Target
+from controlplane.core.records import CommandAccepted, Target
 from controlplane.logs.log import Fenced
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
@@ -94,6 +95,17 @@ async def test_command_topic(log: MemoryLog) -> None:
         assert trace.accepted.command == {"command": "stop", "connector": "orders"}
         assert trace.accepted.plan is None  # it has ended: nobody needs it any more
         assert trace.finished.outcome["ended"] == "done"
+
+
+@pytest.mark.parametrize(("command", "has_plan"), [(STOP, True), (PauseConnector("orders"), False)])
+async def test_the_log_keeps_plans(log: MemoryLog, command: AnyCommand, *, has_plan: bool) -> None:
+    """Also when the command has ended; a single batch has none, for there is no half of it."""
+    async with plane_on(log) as plane:
+        await plane.execute(command)
+    begun, *_ = await entries(log, [COMMANDS])
+    accepted = decode_command(begun.key, begun.value)
+    assert isinstance(accepted, CommandAccepted)
+    assert (accepted.plan is not None) == has_plan
 
 
 async def test_refused(log: MemoryLog) -> None:
