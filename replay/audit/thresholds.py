@@ -4,6 +4,8 @@ from typing import Annotated, Any, get_type_hints
 
 import msgspec
 
+from replay.errors import ReplayError
+
 
 def _least(number: int, reason: str) -> msgspec.Meta:
     return msgspec.Meta(ge=number, description=reason)
@@ -29,6 +31,14 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
             "up a request after 90 s.",
         ),
     ] = 90_000
+    rebalance_ms: Annotated[
+        int,
+        _least(
+            0,
+            "Tasks that nobody runs may be waiting for a worker that left to come back: as long as "
+            "`scheduled.rebalance.max.delay.ms` (5 min).",
+        ),
+    ] = 300_000
     episode_ms: Annotated[
         int,
         _least(
@@ -101,7 +111,7 @@ def known() -> list[Threshold]:
     ]
 
 
-class BadThreshold(ValueError):
+class BadThreshold(ReplayError):
     """No threshold, or a value that it cannot have. The message says which there are."""
 
 

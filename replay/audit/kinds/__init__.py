@@ -6,6 +6,7 @@ from replay.audit.about import About, Audit
 from replay.audit.kinds.changes import Changes
 from replay.audit.kinds.commands import Commands
 from replay.audit.kinds.flapping import Flapping
+from replay.audit.kinds.groups import Groups
 from replay.audit.kinds.half_done import HalfDone
 from replay.audit.kinds.keys import Keys
 from replay.audit.kinds.leftovers import Leftovers
@@ -23,6 +24,7 @@ TABLE: tuple[Callable[[About], Audit], ...] = (
     Flapping,
     Restarts,
     Owners,
+    Groups,
     HalfDone,
     Commands,
     SecretsInClear,

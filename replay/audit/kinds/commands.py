@@ -42,6 +42,7 @@ class Commands:
                 "Start the control plane on this log: it carries out again what a crash left half "
                 "done, from the first step."
             )
-            severity, words = judged(self._about, [told], Words(sentence, advice), self._now_ms)
+            words, patience_ms = Words(sentence, advice), self._about.thresholds.under_way_ms
+            severity, words = judged([told], words, self._now_ms, patience_ms)
             evidence = [told.position]
             yield self._about.finding("command-unfinished", severity, name, evidence, words)

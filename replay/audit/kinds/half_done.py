@@ -16,6 +16,7 @@ from controlplane.core.records import (
     TargetState,
     TaskCommit,
     TaskConfig,
+    TaskStatus,
 )
 from controlplane.core.safe_text import count
 from controlplane.core.state import ConfigState
@@ -33,6 +34,8 @@ class _Life(msgspec.Struct):
     task: Told | None = None
     target: Told | None = None
     status: Told | None = None
+    tasks: dict[int, Told] = {}
+    """The last status of each task."""
     had_tasks: int = 0
     """Tasks of the last commit that had any, unless the config changed since."""
     stopped_since: bool = False
@@ -70,13 +73,15 @@ class HalfDone:
                 life.stopped_since = life.stopped_since or wanted is Target.STOPPED
             case ConnectorStatus():
                 life.status = told
+            case TaskStatus(_, task):
+                life.tasks[task] = told
         return iter(())
 
     def end(self) -> Iterator[Finding]:
         """Each connector that is there, and what it lacks."""
         for name, life in self._lives.items():
             if name in self._config.connectors:
-                for look in (self._without_tasks, self._with_tasks, self._task_set):
+                for look in (self._without_tasks, self._with_tasks, self._idle, self._task_set):
                     yield from look(name, life)
 
     def _without_tasks(self, name: str, life: _Life) -> Iterator[Finding]:
@@ -109,6 +114,23 @@ class HalfDone:
         seen = [life.target, life.commit]
         yield self._finding("stop-half-done", name, seen, Words(sentence, advice))
 
+    def _idle(self, name: str, life: _Life) -> Iterator[Finding]:
+        """A task that failed, or is paused, has somebody who runs it."""
+        tasks = self._config.task_ids(name)
+        if self._target(name) is not Target.STARTED or not _is_running(life.status) or not tasks:
+            return
+        reports = [life.tasks[task] for task in tasks if task in life.tasks]
+        if any(not _is_unassigned(report) for report in reports):
+            return
+        sentence = (
+            f"{name} is RUNNING, and nobody runs any of its {count(len(tasks), 'task')}: a stop "
+            "that left the task set as it was, or a rebalance that did not end"
+        )
+        advice = "Stop the connector and resume it: its tasks are then made and assigned anew."
+        seen = [life.target, life.commit, life.status, *reports]
+        words, patience_ms = Words(sentence, advice), self._about.thresholds.rebalance_ms
+        yield self._finding("tasks-not-running", name, seen, words, patience_ms)
+
     def _task_set(self, name: str, life: _Life) -> Iterator[Finding]:
         advice = (
             "Write the config once more as it is (PUT /connectors/…/config), or restart the "
@@ -117,8 +139,8 @@ class HalfDone:
         waiting: Mapping[int, object] = self._config.deferred.get(name, {})
         if waiting:
             sentence = (
-                f"{count(len(waiting), 'task config')} of {name} wait for a commit that did not "
-                "come: whoever made them died, and its tasks run as they were before"
+                f"{name} has {count(len(waiting), 'task config')} without the commit that should have "
+                "followed: whoever made them died, and its tasks run as they were before"
             )
             words = Words(sentence, advice)
             yield self._finding("tasks-uncommitted", name, [life.task], words)
@@ -132,18 +154,26 @@ class HalfDone:
     def _target(self, name: str) -> Target:
         return self._config.targets.get(name, Target.STARTED)
 
-    def _finding(self, kind: str, name: str, seen: list[Told | None], words: Words) -> Finding:
+    def _finding(
+        self,
+        kind: str,
+        name: str,
+        seen: list[Told | None],
+        words: Words,
+        patience_ms: int | None = None,
+    ) -> Finding:
         """The records that show it; while they are fresh, it may still be under way."""
         there = [told for told in seen if told is not None]
-        severity, words = judged(self._about, there, words, self._now_ms)
+        limit_ms = self._about.thresholds.under_way_ms if patience_ms is None else patience_ms
+        severity, words = judged(there, words, self._now_ms, limit_ms)
         evidence = [told.position for told in there]
         return self._about.finding(kind, severity, name, evidence, words)
 
 
-def judged(about: About, seen: list[Told], words: Words, now_ms: int) -> tuple[Severity, Words]:
+def judged(seen: list[Told], words: Words, now_ms: int, patience_ms: int) -> tuple[Severity, Words]:
     """How bad it is that nothing came of these records by now."""
     latest_ms = max((told.time_ms for told in seen), default=-1)
-    if latest_ms >= 0 and now_ms - latest_ms < about.thresholds.under_way_ms:
+    if latest_ms >= 0 and now_ms - latest_ms < patience_ms:
         more = " (it was written just before the log ends: it may be under way)"
         return Severity.INFO, words._replace(sentence=words.sentence + more)
     return Severity.WARNING, words
@@ -152,3 +182,8 @@ def judged(about: About, seen: list[Told], words: Words, now_ms: int) -> tuple[S
 def _is_running(told: Told | None) -> bool:
     status = None if told is None else told.record.status
     return status is not None and status.state is State.RUNNING
+
+
+def _is_unassigned(told: Told) -> bool:
+    status = told.record.status
+    return status is None or status.state is State.UNASSIGNED

@@ -50,9 +50,10 @@ class Keys:
             if unlike
             else "with the same value everywhere"
         )
+        lie = "lies" if len(split) == 1 else "lie"
         numbers = ", ".join(map(str, sorted({part for parts in split for part in parts})))
         sentence = (
-            f"{count(len(split), 'key')}{of} in {topic} lies in several partitions ({numbers}), "
+            f"{count(len(split), 'key')}{of} in {topic} {lie} in several partitions ({numbers}), "
             f"{fate}"
         )
         advice = (

@@ -78,11 +78,14 @@ class Leftovers:
     def _orphans(self, name: str, live: _Live) -> Finding:
         number, deleted = count(len(live), "source offset"), self._deleted.get(name)
         gone = (
-            f"which was deleted at {self._about.place(deleted)}"
+            f"deleted at {self._about.place(deleted)}"
             if deleted is not None
             else "of which this log has no config"
         )
-        sentence = f"{number} of {name} are left, {gone}: the next connector of that name has them"
+        sentence = (
+            f"{name}, {gone}, has left {number} behind: the next one of that name goes on from "
+            "there"
+        )
         advice = (
             "Nothing, unless the name is to be used again for something else: then reset the "
             "offsets first, or take another name."

@@ -68,9 +68,9 @@ class Movements:
         number = count(burst.count, "source offset")
         when = f"at {at(burst.last.time_ms)}"
         if kind == "offsets-reset":
-            happened = f"{number} of {connector} were taken away{by} {when}"
+            happened = f"{connector} lost {number}{by} {when}"
         else:
-            happened = f"{number} of {connector} went back{by} {when}, {self._example(burst.last)}"
+            happened = f"{connector} went back{by} {when} in {number}, {self._example(burst.last)}"
         told, advice = _JUDGED[kind, at_rest]
         words = Words(f"{happened}: {told}", advice)
         return self._about.finding(kind, severity, connector, burst.evidence, words)
@@ -81,7 +81,7 @@ class Movements:
         partition = json_line(redacted_value("", told.record.partition))
         values = (decode_offset(one.value, profile) for one in (previous, told.entry))
         was, now = (json_line(redacted_value("", value)) for value in values)
-        return f"that of {partition} from {was} to {now}"
+        return f"in that of {partition} from {was} to {now}"
 
 
 _MEANT = Words("it did not run then, so that was most likely meant")
