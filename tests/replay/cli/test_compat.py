@@ -1,0 +1,246 @@
+"""`replay compat` and `replay lint` on the command line."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner, Result
+
+from controlplane.core.entry import Entry
+from controlplane.logs.sqlite import SqliteLog
+from replay.cli.main import COMMANDS, main
+from tests.replay.compat.planting import CONFIG, STOPPED, Planted, running, stopped
+
+PAUSED = {"state": "PAUSED"}
+
+
+def lines(entries: list[Entry]) -> str:
+    """Entries as a history has them."""
+    return "".join(json.dumps(_line(one)) + "\n" for one in entries)
+
+
+def _line(entry: Entry) -> dict[str, Any]:
+    texts = {"key": entry.key, "value": entry.value}
+    told = {name: None if raw is None else raw.decode() for name, raw in texts.items()}
+    place = entry.position._asdict() | {"timestamp": entry.timestamp}
+    return place | told | ({"aborted": True} if entry.aborted else {})
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Any:
+    """Writes a planted log to a file, and tells where."""
+
+    def write(planted: Planted) -> str:
+        path = tmp_path / "lab.log.jsonl"
+        path.write_text(lines(planted.entries), encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def run(*words: str) -> Result:
+    """One command, as from a shell."""
+    return CliRunner().invoke(main, words)
+
+
+QUIET = running().target("a", PAUSED).config("a", rows="2")
+DISAGREEING = running().target("a", {"state": "STOPPED"})
+
+
+def test_exit_codes_are_verdicts(dump: Any) -> None:
+    """0: compatible; 1: needs preparation; 2: unsafe."""
+    for planted, code, word in (
+        (stopped(), 0, "compatible"),
+        (QUIET, 1, "needs preparation"),
+        (DISAGREEING, 2, "unsafe"),
+    ):
+        result = run("compat", dump(planted), "--from", "3.4", "--to", "3.9", "--cluster", "lab")
+        assert result.exit_code == code
+        assert result.stdout.startswith(f"lab: 3.4.1 to 3.9.2, upgrade: {word}\n")
+
+
+def test_the_table_tells_why_and_what_to_do(dump: Any) -> None:
+    """Both views, the situation with its records, and the plan."""
+    result = run("compat", dump(DISAGREEING), "--from", "3.4", "--to", "3.9", "--mode", "rolling")
+    assert "STARTED, 1 task; shown RUNNING" in result.stdout
+    assert "STOPPED, 1 task; shown RUNNING, then STOPPED" in result.stdout
+    assert "danger: naive-stop (KIP-875): was stopped by a record" in result.stdout
+    assert "target state: STARTED → STOPPED [config@3]" in result.stdout
+    assert 'asked to pause it, 3.4.1 writes target-state-a {"state":"PAUSED"}' in result.stdout
+    assert "PUT /connectors/{c}/stop is answered 404" in result.stdout
+    assert "When all workers are changed:\n  controlplane stop a\n" in result.stdout
+
+
+def test_json(dump: Any) -> None:
+    """The same for machines; positions as `--as-of` takes them."""
+    path = dump(DISAGREEING)
+    result = run("compat", path, "--from", "3.4", "--to", "3.9", "-o", "json")
+    told = json.loads(result.stdout)
+    (step,) = told["rolls"]
+    assert (told["verdict"], step["from"], step["to"]) == ("unsafe", "3.4.1", "3.9.2")
+    assert step["mode"] == "upgrade"
+    (connector,) = step["connectors"]
+    assert [view["target"] for view in connector["views"]] == ["STARTED", "STOPPED"]
+    (divergence,) = connector["divergences"]
+    assert divergence == {
+        "fact": "target state",
+        "item": "",
+        "from": "STARTED",
+        "to": "STOPPED",
+        "record": "config@3",
+        "explained_by": "naive-stop",
+        "severity": "danger",
+    }
+    (situation,) = connector["situations"]
+    assert (situation["situation"], situation["evidence"]) == (4, ["config@3"])
+    assert [one["command"] for one in step["plan"]] == ["controlplane stop a"]
+
+
+def test_junit(dump: Any) -> None:
+    """A suite per change of release, a case per connector; what is not compatible has failed."""
+    planted = QUIET.config("b").tasks("b", 1)
+    result = run("compat", dump(planted), "--from", "3.4", "--to", "3.9", "-o", "junit")
+    (suite,) = ET.fromstring(result.stdout)
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    (failed,) = suite.findall("testcase[failure]")
+    assert failed.get("name") == "a"
+    failure = failed.find("failure")
+    assert failure is not None
+    assert failure.get("type") == "needs preparation"
+    assert "older-tasks (KAFKA-17719)" in (failure.text or "")
+
+
+def test_the_whole_way(dump: Any) -> None:
+    """Every line in between is passed, and the worst of them decides."""
+    path = dump(QUIET)
+    result = run("compat", path, "--from", "3.4", "--to", "3.9", "--transitive", "-o", "json")
+    told = json.loads(result.stdout)
+    verdicts = {f"{one['from']} to {one['to']}": one["verdict"] for one in told["rolls"]}
+    assert verdicts["3.5.2 to 3.6.2"] == "compatible"
+    assert verdicts["3.6.2 to 3.7.2"] == told["verdict"] == "needs preparation"
+    assert result.exit_code == 1
+    shown = run("compat", path, "--from", "3.4", "--to", "3.9", "--transitive").stdout
+    assert shown.endswith("all of the way: needs preparation\n")
+
+
+def test_strangers_names_are_made_safe(dump: Any) -> None:
+    """A name that would turn the terminal, or end an XML document, does neither."""
+    name = "a\x1b[31m</testcase>"
+    planted = Planted().config(name).tasks(name, 1).target(name, {"state": "STOPPED"})
+    path = dump(planted)
+    assert "\x1b" not in run("compat", path, "--from", "3.4", "--to", "3.9").stdout
+    (suite,) = ET.fromstring(
+        run("compat", path, "--from", "3.4", "--to", "3.9", "-o", "junit").stdout
+    )
+    assert [case.get("name") for case in suite] == ["a\\u001b[31m</testcase>"]
+
+
+def test_secrets_are_hidden(dump: Any) -> None:
+    """What differs may be a secret."""
+    planted = running().put(CONFIG, "connector-a", {"properties": {"password": "s3cret"}})
+    planted.put(CONFIG, "connector-b", '{"properties":{"password":"s3cret","n":01}}', raw=True)
+    path = dump(planted)
+    for output in ("table", "json", "junit"):
+        result = run("compat", path, "--from", "3.4", "--to", "3.9", "-o", output)
+        assert "password" in result.stdout
+        assert "s3cret" not in result.stdout
+
+
+async def served(path: Path) -> None:
+    """A file as a service leaves it behind."""
+    log = await SqliteLog.open(path)
+    await log.create_topic(CONFIG, 1)
+    await log.put([one for one in stopped().entries if one.topic == CONFIG])
+    await log.close()
+
+
+def test_an_embedded_log(tmp_path: Path) -> None:
+    """The same of what a service wrote; it is only read."""
+    path = tmp_path / "state.db"
+    asyncio.run(served(path))
+    result = run("compat", str(path), "--from", "3.9", "--to", "3.4")
+    assert result.exit_code == 0, result.output
+    assert "PAUSED, 0 tasks" in result.stdout
+
+
+def test_topics_may_have_other_names(tmp_path: Path) -> None:
+    """Two topics that are one are refused."""
+    path = tmp_path / "lab.log.jsonl"
+    text = lines(stopped().entries).replace("connect-configs", "mine")
+    path.write_text(text, encoding="utf-8")
+    common = ("compat", str(path), "--from", "3.9", "--to", "3.4", "--config-topic")
+    assert "STOPPED, 0 tasks" in run(*common, "mine").stdout
+    result = run(*common, "connect-status")
+    assert result.exit_code == 2
+    assert "cannot be the config topic and the status topic" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--from", "3.9", "--to", "nine"), "unknown release 'nine'"),
+        (("--from", "3.9", "--to", "3.4", "--mode", "upgrade"), "say --mode downgrade"),
+        (("--from", "3.9"), "Missing option '--to'"),
+    ],
+)
+def test_bad_input_is_one_sentence(dump: Any, words: tuple[str, ...], sentence: str) -> None:
+    """What is wrong, and what to say instead; exit code 2."""
+    result = run("compat", dump(stopped()), *words)
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_log_that_is_not_there() -> None:
+    """Neither compared nor created."""
+    result = run("lint", "nowhere.log.jsonl", "--release", "3.9")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "nowhere.log.jsonl" in result.stderr
+
+
+# --- lint -----------------------------------------------------------------------------------------
+
+
+def test_lint_tells_what_happens(dump: Any) -> None:
+    """Exit code 1 where somebody has to act, 0 where nobody does."""
+    path = dump(QUIET)
+    result = run("lint", path, "--release", "3.9", "--cluster", "lab")
+    assert result.exit_code == 1
+    assert "loses 1 task: they were committed before its config" in result.stdout
+    assert "a: controlplane resume a; controlplane pause a once its tasks run" in result.stdout
+    assert result.stdout.endswith("lab, compacted and read by a worker of 3.9.2: 1 finding\n")
+    well = run("lint", path, "--release", "3.4", "--cluster", "lab")
+    assert well.exit_code == 0
+    assert well.stdout == "lab, compacted and read by a worker of 3.4.1: no findings\n"
+
+
+def test_lint_as_json(dump: Any) -> None:
+    """Findings with their records."""
+    told = json.loads(run("lint", dump(QUIET), "--release", "3.9", "-o", "json").stdout)
+    (finding,) = told["findings"]
+    assert told["release"] == "3.9.2"
+    assert (finding["kind"], finding["severity"], finding["connector"]) == (
+        "tasks-lost",
+        "danger",
+        "a",
+    )
+    assert finding["evidence"] == ["config@2", "config@4"]
+
+
+def test_lint_refuses_a_support_that_is_not_there(dump: Any) -> None:
+    """Releases before 3.3 have no exactly-once support."""
+    planted = running().abort().target("a", STOPPED).commit()
+    result = run("lint", dump(planted), "--release", "3.2", "--exactly-once")
+    assert result.exit_code == 2
+    assert "has no exactly-once support" in result.stderr
+
+
+def test_help_lists_every_command() -> None:
+    """Without importing them."""
+    text = run("--help").stdout
+    assert all(f"  {name} " in text for name in COMMANDS)
+    for name in COMMANDS:
+        assert run(name, "--help").exit_code == 0
