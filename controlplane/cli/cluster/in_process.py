@@ -1,8 +1,8 @@
 """A log that nobody serves, served within this process for one command.
 
 It is opened as little as is needed: who only asks, or only wants to know what would be written,
-leaves the log to its writer, if it has one; who changes something becomes its one writer. A service
-that has the same log open is fenced by that – so speak to the service.
+leaves the log to its writer, if it has one; who changes something becomes its one writer, unless a
+service has the log open: then one speaks to the service.
 """
 
 import getpass
@@ -18,6 +18,7 @@ import msgspec
 from controlplane.cli.cluster.transport import AppTransport
 from controlplane.cli.cluster.where import Need
 from controlplane.cli.configuring import configured
+from controlplane.cli.holding import holding
 from controlplane.cli.options import Reading, read_plugins
 from controlplane.cli.plan.foreseen import foresee
 from controlplane.cli.printing import note
@@ -65,8 +66,9 @@ def _somebody() -> str:
 @asynccontextmanager
 async def _written(where: str, told: Configuration) -> AsyncIterator[App]:
     """Answers as the one writer of the log, which is made if it is not there."""
-    async with ControlPlane.open(where, plane_settings(told)) as plane:
-        yield plane.app
+    with holding(where):
+        async with ControlPlane.open(where, plane_settings(told)) as plane:
+            yield plane.app
 
 
 @asynccontextmanager
