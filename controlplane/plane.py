@@ -31,7 +31,7 @@ from controlplane.core.profiles import KIP, Profile, resolve
 from controlplane.core.state import ClusterState, Topics, check_topics
 from controlplane.follower import Follower, Notices
 from controlplane.follower import Limits as FollowerLimits
-from controlplane.logs.log import Log, LogNotUsable
+from controlplane.logs.log import Log, LogError, LogNotUsable
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import is_cluster, path_of
 from controlplane.observe import Logger, logger
@@ -169,6 +169,11 @@ class ControlPlane:
     def state(self) -> ClusterState:
         """What is known now; it never changes afterwards. `views` shows it to people."""
         return self._controller.state
+
+    @property
+    def failure(self) -> LogError | None:
+        """Why no command is carried out any more: another process has become the log's writer."""
+        return self._controller.failure
 
     @property
     def log(self) -> Log:

@@ -93,7 +93,7 @@ class Service(msgspec.Struct, frozen=True):
 )
 @click.option("--exactly-once", is_flag=True, help="Read as a worker with that support does.")
 @click.option("--read-only", is_flag=True, help="Carry out no commands, whatever the log.")
-@click.option("--quiet", is_flag=True, help="Print no line per request.")
+@click.option("--quiet", is_flag=True, help="Print no line per request or command.")
 @plugins_option
 @log_options
 def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option

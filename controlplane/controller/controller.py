@@ -102,6 +102,8 @@ class Controller:
         self._healing: asyncio.Task[None] | None = None
         self._read_to_end = Together(self._read_on)
         self._closed = False
+        self.failure: Fenced | None = None
+        """Why no command can be carried out any more: somebody else has become the writer."""
 
     @classmethod
     async def start(
@@ -178,7 +180,7 @@ class Controller:
                 return known
             job = self._begin(asked, profile)
         elif job.asked.command != asked.command:
-            return traces.other_command(job.asked)
+            return self._conflict(asked)
         job.askers += 1
         spoken = profile or self._deciding.context.profile
         try:
@@ -219,8 +221,14 @@ class Controller:
         if trace is None or trace.accepted is None:
             return None
         if not traces.is_of(trace, asked.command):
-            return traces.other_command(asked)
+            return self._conflict(asked)
         return traces.ended(trace)
+
+    def _conflict(self, asked: Asked) -> Rejected:
+        """A key that stands for another command; the command topic has that one under it."""
+        refused = traces.other_command(asked)
+        self._tell(_Job(asked, None), refused, records=0)
+        return refused
 
     def _begin(self, asked: Asked, profile: Profile | None) -> "_Job":
         job = _Job(asked, profile)
@@ -239,9 +247,11 @@ class Controller:
                 return known
             try:
                 ended = await self._decide_and_perform(job)
-                self._tell(job, ended)
+                self._tell(job, ended, self._performing.written(asked))
             except LogError as failure:
-                self._tell(job, failure)
+                if isinstance(failure, Fenced):
+                    self.failure = failure
+                self._tell(job, failure, self._performing.written(asked))
                 raise
             finally:
                 self._performing.written(asked)
@@ -271,7 +281,7 @@ class Controller:
         await self._reader.follow(topics_concerned(self.state, command))
         return self.state if profile is None else await self._reader.state(profile)
 
-    def _tell(self, job: "_Job", ended: Ended | LogError) -> None:
+    def _tell(self, job: "_Job", ended: Ended | LogError, records: int) -> None:
         """The one line that a command leaves in the log of the service."""
         asked = job.asked
         outcome, reason = "done", None
@@ -286,7 +296,7 @@ class Controller:
             principal=asked.principal,
             outcome=outcome,
             reason=reason,
-            records=self._performing.written(asked),
+            records=records,
             command_id=asked.command_id,
             took_ms=self._world.now_ms() - job.since_ms,
         )

@@ -26,8 +26,8 @@ async def validate(call: Call) -> Answer:
 
 
 async def show_health(call: Call) -> Answer:
-    """`GET /health`: whether the log can be read."""
-    follower = call.service.follower
+    """`GET /health`: whether the log can be read, and written if that is our part."""
+    follower, commands = call.service.follower, call.service.commands
     try:
         async with asyncio.timeout(HEALTH_S):
             await follower.state(call.service.dialect)
@@ -35,7 +35,7 @@ async def show_health(call: Call) -> Answer:
         return health(started=False)
     except LogError as error:
         return health(started=False, trouble=str(error))
-    failure = follower.failure
+    failure = follower.failure or (None if commands is None else commands.failure)
     return health(started=True, trouble=None if failure is None else str(failure))
 
 

@@ -10,7 +10,7 @@ from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
 from controlplane.follower import Follower
-from controlplane.logs.log import ReadableLog
+from controlplane.logs.log import LogError, ReadableLog
 from controlplane.rest.loggers import Loggers
 from controlplane.rest.requests import Request
 from controlplane.watching import Watching
@@ -18,6 +18,11 @@ from controlplane.watching import Watching
 
 class Commands(Protocol):
     """Whoever carries commands out: an embedded `ControlPlane` does."""
+
+    @property
+    def failure(self) -> LogError | None:
+        """Why they cannot be carried out any more."""
+        ...
 
     async def carry_out(
         self,

@@ -287,9 +287,11 @@ def _rows() -> Iterator[Endpoint]:
         )
 
 
-async def _describe(_: Call) -> Answer:
-    """All endpoints, as OpenAPI tells of them."""
-    return Answer(OK, openapi.described(ROUTES))
+async def _describe(call: Call) -> Answer:
+    """The endpoints that are there, as OpenAPI tells of them."""
+    read_only = call.service.commands is None
+    there = (one for one in ROUTES if one.known(call.profile) and not (read_only and one.changes))
+    return Answer(OK, openapi.described(there))
 
 
 _LEVEL = ("admin", "loggers", "{}")

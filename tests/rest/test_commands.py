@@ -152,4 +152,6 @@ async def test_another_writer_takes_over() -> None:
         answer = await client.put("/connectors/orders/stop")
         assert answer.status_code == 500
         assert "can be safely retried" in answer.json()["message"]
+        ill = await client.get("/health")
+        assert (ill.status_code, ill.json()["status"]) == (500, "unhealthy")
         assert (await plane.plan(StopConnector("orders"))) is not None

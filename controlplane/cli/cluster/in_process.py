@@ -123,6 +123,11 @@ class _Planning:
             return found.decision
         return msgspec.structs.replace(found.decision, assumed=found.assumed)
 
+    @property
+    def failure(self) -> None:
+        """It changes nothing, and so nobody can hinder it."""
+        return None
+
     async def carry_out(self, *_: Any, **__: Any) -> Outcome:
         """Nobody asks for that here: the log is open for a dry run."""
         raise LogNotUsable("the log is open for a dry run: nothing is written")

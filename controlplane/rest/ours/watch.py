@@ -47,13 +47,17 @@ def _since(call: Call) -> Mapping[str, Sequence[int]] | None:
     Raises:
         BadQuestion: nothing that was ever sent as an `id`.
     """
-    given = call.request.headers.get("last-event-id") or call.asked("since")
-    if given is None:
-        return None
-    try:
-        return read_vector(given)
-    except UnknownMoment as error:
-        raise BadQuestion(f"Last-Event-ID is none of those that were sent: {error}") from None
+    for name, given in (
+        ("Last-Event-ID", call.request.headers.get("last-event-id")),
+        ("since=", call.asked("since")),
+    ):
+        if given:
+            try:
+                return read_vector(given)
+            except UnknownMoment as error:
+                text = f"{name} is none of the ids that were sent: {error}"
+                raise BadQuestion(text) from None
+    return None
 
 
 async def _events(changes: AsyncGenerator[Seen, None], call: Call) -> AsyncIterator[bytes]:
