@@ -51,7 +51,7 @@ async def side_by_side(worker: Worker, ours: AtWork, rows: Iterable[Row]) -> lis
     exchanges = []
     for row in rows:
         if row.kind == "wait":
-            await _until(row, theirs)
+            assert await _holds(row, theirs), f"{row.path}: no {row.contains}\n{worker.printed}"
             await ours.settle()
             continue
         said = await _asked(row, theirs)
@@ -71,15 +71,15 @@ async def _asked(row: Row, worker: Address) -> Response:
     return answer
 
 
-async def _until(wait: Row, worker: Address) -> None:
+async def _holds(wait: Row, worker: Address) -> bool:
+    """Whether what is waited for comes to be so."""
     assert wait.contains is not None
     looking = msgspec.structs.replace(wait, method="GET")
     for _ in range(TRIES):
-        answer = await _asked(looking, worker)
-        if wait.contains.encode() in answer.body:
-            return
+        if wait.contains.encode() in (await _asked(looking, worker)).body:
+            return True
         await asyncio.sleep(PAUSE_S)
-    raise AssertionError(f"{wait.path} holds no {wait.contains}: {answer.body.decode()}")
+    return False
 
 
 def _as_recorded(row: Row, said: Response, worker: Address) -> Row:

@@ -22,7 +22,6 @@ REQUESTS = 200
 """At least so many."""
 
 LOCATION = "Kafka puts a name into a Location as it is: ours can be asked, whatever the name"
-JAVA = "classes of a Java machine, which is not here"
 LOGGERS = "a worker's loggers are those of its libraries, and here no file has set their levels"
 
 _BOTH = {
@@ -33,7 +32,6 @@ _BOTH = {
     "POST /connectors a{b}": LOCATION,
     "POST /connectors a}b": LOCATION,
     "POST /connectors a%2Fb": LOCATION,
-    "GET /connector-plugins/java.lang.String/config": JAVA,
     "GET /admin/loggers/root": LOGGERS,
 }
 _NEWER = {
