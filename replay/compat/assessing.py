@@ -4,9 +4,10 @@ Pure: entries in, values out. A divergence is a fact that the two releases read 
 situation that is known explains some of them. What nothing explains has to be looked at.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from itertools import groupby
+from typing import NamedTuple
 
 import msgspec
 
@@ -151,19 +152,32 @@ def assess(
     `exactly_once` says that workers run with exactly-once support, those that have it.
     """
     evidence = Evidence(entries, roll, topics=topics, exactly_once=exactly_once)
-    seen = sorted(_situations(evidence), key=lambda one: one.sighting.connector)
-    by_name = {
-        name: tuple(found) for name, found in groupby(seen, lambda one: one.sighting.connector)
-    }
-    changes, dangers = _changes(evidence), _hazards(evidence)
-    names = {"", *evidence.newer.config.connectors, *evidence.older.config.connectors, *by_name}
-    names |= {change.connector for change in changes} | {hazard.connector for hazard in dangers}
-    assessed = (
-        _assessed(evidence, name, by_name.get(name, ()), changes, dangers) for name in sorted(names)
-    )
+    found = _by_connector(evidence)
+    assessed = (_assessed(evidence, name, found[name]) for name in sorted(found))
     told = tuple(one for one in assessed if one.connector or one.situations or one.hazards)
     mixed = tuple(remarks(evidence.older, evidence.newer)) if roll.mixed else ()
     return Assessment(cluster, roll, told, mixed)
+
+
+class _Found(NamedTuple):
+    """All that was found about one connector."""
+
+    seen: list[Seen]
+    changes: list[Change]
+    hazards: list[Hazard]
+
+
+def _by_connector(evidence: Evidence) -> dict[str, _Found]:
+    """What was found, of every connector that either release knows and of all that is gone."""
+    there = {"", *evidence.newer.config.connectors, *evidence.older.config.connectors}
+    found = defaultdict(lambda: _Found([], [], []), {name: _Found([], [], []) for name in there})
+    for seen in _situations(evidence):
+        found[seen.sighting.connector].seen.append(seen)
+    for change in _changes(evidence):
+        found[change.connector].changes.append(change)
+    for hazard in _hazards(evidence):
+        found[hazard.connector].hazards.append(hazard)
+    return found
 
 
 def _situations(evidence: Evidence) -> Iterable[Seen]:
@@ -174,11 +188,11 @@ def _situations(evidence: Evidence) -> Iterable[Seen]:
 
 def _changes(evidence: Evidence) -> list[Change]:
     """In what the releases differ. Offsets are traced only if some of them do: that is slow."""
-    roll = evidence.roll
-    found = diff(evidence.state_of(roll.start), evidence.state_of(roll.goal))
+    start, goal = evidence.roll.start, evidence.roll.goal
+    found = diff(evidence.read_by(start), evidence.read_by(goal))
     if all(one.cause is not None for one in found):
         return found
-    return diff(evidence.state_of(roll.start, trace=True), evidence.state_of(roll.goal, trace=True))
+    return diff(evidence.state_of(start, trace=True), evidence.state_of(goal, trace=True))
 
 
 def _hazards(evidence: Evidence) -> list[Hazard]:
@@ -214,25 +228,17 @@ def _disagreement(evidence: Evidence) -> list[Hazard]:
     return [Hazard(Danger.OFFSETS_DISAGREE, place, reason)]
 
 
-def _assessed(
-    evidence: Evidence,
-    name: str,
-    seen: tuple[Seen, ...],
-    changes: Sequence[Change],
-    dangers: Sequence[Hazard],
-) -> Assessed:
-    roll = evidence.roll
-    states = evidence.older, evidence.newer
-    read = {state.profile.release: view(state, name) for state in states}
-    divergences = tuple(_divergence(one, seen) for one in changes if one.connector == name)
-    differs = bool(divergences or seen) and name in evidence.newer.config.connectors
+def _assessed(evidence: Evidence, name: str, found: _Found) -> Assessed:
+    roll, older, newer = evidence.roll, evidence.older, evidence.newer
+    views = (view(evidence.read_by(profile), name) for profile in (roll.start, roll.goal))
+    differs = bool(found.changes or found.seen) and name in newer.config.connectors
     return Assessed(
         name,
-        tuple(read[one.release] for one in (roll.start, roll.goal)) if name else (),
-        divergences,
-        seen,
-        tuple(one for one in dangers if one.connector == name),
-        tuple(next_writes(*states, name)) if roll.mixed and differs else (),
+        tuple(views) if name else (),
+        tuple(_divergence(one, found.seen) for one in found.changes),
+        tuple(found.seen),
+        tuple(found.hazards),
+        tuple(next_writes(older, newer, name)) if roll.mixed and differs else (),
     )
 
 

@@ -6,12 +6,13 @@ the newer of the two releases reads it, with its rank in the one order between p
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from controlplane.core import javajson
 from controlplane.core.codec.config import decode_config
+from controlplane.core.codec.offsets import decode_partition
 from controlplane.core.codec.status import decode_status
 from controlplane.core.entry import Entry, Position
 from controlplane.core.evolve import fold
@@ -105,10 +106,21 @@ class Evidence:
         """Those of the status topic."""
         return list(self._told(self.topics.status))
 
-    def offsets(self) -> Iterator[Entry]:
-        """The records of every offsets topic, aborted ones among them."""
+    def read_by(self, profile: Profile) -> ClusterState:
+        """What a worker of one of the two releases knows."""
+        return self.older if profile == self.roll.older else self.newer
+
+    @cached_property
+    def offsets(self) -> Mapping[tuple[str, str], Mapping[bytes | None, Entry]]:
+        """By offsets topic and connector, the last record of each key, aborted ones among them."""
         others = self.topics.config, self.topics.status, self.topics.commands
-        return (entry for entry in self.entries if entry.topic not in others)
+        last = {(one.topic, one.key): one for one in self.entries if one.topic not in others}
+        found: dict[tuple[str, str], dict[bytes | None, Entry]] = defaultdict(dict)
+        for (topic, key), entry in last.items():
+            subject = decode_partition(key, self.roll.newer)
+            if not isinstance(subject, Invalid):
+                found[topic, subject.connector][key] = entry
+        return dict(found)
 
     def _told(self, topic: str) -> Iterator[Told]:
         profile = self.roll.newer

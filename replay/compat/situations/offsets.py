@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 
-from controlplane.core.codec.offsets import decode_partition
 from controlplane.core.entry import Entry, Position
-from controlplane.core.records import ConnectorConfig, Invalid
+from controlplane.core.records import ConnectorConfig
 from replay.compat.evidence import Evidence
 from replay.compat.sightings import Sighting
 from replay.compat.steps import Step, When, copied_topic, verb
 from replay.findings import Severity
+
+EVIDENCE_SHOWN = 20
+"""How many offsets are named that one of the releases does not find."""
 
 Last = Mapping[bytes | None, Entry]
 """The last record of each key of one connector in one topic."""
@@ -21,7 +23,7 @@ def own_topic(evidence: Evidence) -> Iterator[Sighting]:
         own = evidence.newer.config.connectors[name].get("offsets.storage.topic")
         if not isinstance(own, str) or own == worker:
             continue
-        there, copy = _last(evidence, own, name), _last(evidence, worker, name)
+        there, copy = (evidence.offsets.get((topic, name), {}) for topic in (own, worker))
         back = evidence.roll.goal is evidence.roll.older or evidence.roll.mixed
         source, target = (there, copy) if back else (copy, there)
         behind = [one for key, one in source.items() if _value(target, key) != one.value]
@@ -36,10 +38,6 @@ def own_topic(evidence: Evidence) -> Iterator[Sighting]:
         )
 
 
-EVIDENCE_SHOWN = 20
-"""How many offsets are named that one of the releases does not find."""
-
-
 def _positions(entries: list[Entry]) -> Iterator[Position]:
     return (one.position for one in entries[:EVIDENCE_SHOWN])
 
@@ -47,17 +45,6 @@ def _positions(entries: list[Entry]) -> Iterator[Position]:
 def _value(last: Last, key: bytes | None) -> bytes | None:
     found = last.get(key)
     return None if found is None else found.value
-
-
-def _last(evidence: Evidence, topic: str, name: str) -> Last:
-    """What a worker without transactions reads of a connector's offsets."""
-    found = {one.key: one for one in evidence.offsets() if one.topic == topic and not one.aborted}
-    return {key: one for key, one in found.items() if _owner(key, evidence) == name}
-
-
-def _owner(key: bytes | None, evidence: Evidence) -> str | None:
-    subject = decode_partition(key, evidence.roll.newer)
-    return None if isinstance(subject, Invalid) else subject.connector
 
 
 def _sentence(evidence: Evidence, own: str, behind: int, *, back: bool) -> str:
@@ -78,22 +65,21 @@ def _copying(name: str, source: str, target: str) -> tuple[Step, ...]:
 
 def aborted_offsets(evidence: Evidence) -> Iterator[Sighting]:
     """14: offsets of aborted transactions, which workers without exactly-once support read."""
-    worker = evidence.topics.offsets
-    last = {one.key: one for one in evidence.offsets() if one.topic == worker}
-    for key, one in last.items():
-        name = _owner(key, evidence)
-        if one.aborted and name in evidence.newer.config.connectors:
+    for name in evidence.connectors:
+        last = evidence.offsets.get((evidence.topics.offsets, name), {})
+        aborted = [one for one in last.values() if one.aborted]
+        if aborted:
             yield Sighting(
-                connector=name or "",
-                evidence=(one.position,),
+                connector=name,
+                evidence=tuple(_positions(aborted)),
                 severity=Severity.WARNING,
-                sentence="has an offset of an aborted transaction; workers without exactly-once "
-                "support go on from it, and leave out what was never written",
+                sentence="has offsets of an aborted transaction; workers without exactly-once "
+                "support go on from them, and leave out what was never written",
                 steps=(
                     Step(
                         When.BEFORE,
-                        verb("offsets edit", name or "", "--stop"),
-                        "puts the offset back to what was committed, for all to read",
+                        verb("offsets edit", name, "--stop"),
+                        "puts the offsets back to what was committed, for all to read",
                     ),
                 ),
             )

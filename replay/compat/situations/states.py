@@ -13,29 +13,26 @@ V1, V2 = "state", "state.v2"
 
 def stopped(evidence: Evidence) -> Iterator[Sighting]:
     """1: STOPPED, which the older release reads as the nearest state that it knows."""
+    older = evidence.roll.older
     for name, told in _stopped(evidence):
         reads, tasks = _read_by_older(evidence, name), evidence.newer.config.task_ids(name)
-        release = evidence.roll.older.release
-        if reads == Target.PAUSED.value and not tasks:
-            yield Sighting(
-                connector=name,
-                evidence=(told.position,),
-                severity=Severity.INFO,
-                sentence=f"is STOPPED; {release} reads PAUSED without tasks and reports PAUSED. "
-                f"Pausing or resuming it there forgets that it was stopped",
-            )
-            continue
-        does = "and holds its tasks ready" if reads == Target.PAUSED.value else "and runs it"
+        again = (_stop(evidence, name, "writes the stop anew, behind an empty task set"),)
+        if not older.target_states:
+            severity, then = Severity.DANGER, "and runs it: it knows no way to keep it quiet"
+            steps = _removed(name)
+        elif reads != Target.PAUSED.value:
+            severity, then, steps = Severity.DANGER, "and runs it", again
+        elif tasks:
+            severity, then, steps = Severity.WARNING, "and holds its tasks ready", again
+        else:
+            severity, then = Severity.INFO, "without tasks; to pause it there is to forget its stop"
+            steps = ()
         yield Sighting(
             connector=name,
             evidence=(told.position,),
-            severity=Severity.DANGER if reads != Target.PAUSED.value else Severity.WARNING,
-            sentence=f"is STOPPED; {release} reads {reads} {does}",
-            steps=(_stop(evidence, name, "writes the stop anew, with an empty task set before it"),)
-            if reads == Target.PAUSED.value
-            else (
-                Step(When.BEFORE, verb("delete", name), f"{release} knows no way to keep it quiet"),
-            ),
+            severity=severity,
+            sentence=f"is STOPPED; {older.release} reads {reads} {then}",
+            steps=steps,
         )
 
 
@@ -181,6 +178,14 @@ def _read_by_older(evidence: Evidence, name: str) -> str:
     """How the older release runs a connector; without target states it runs them all."""
     wanted = evidence.older.config.targets.get(name, Target.STARTED)
     return wanted.value
+
+
+def _removed(name: str) -> tuple[Step, ...]:
+    kept = verb("get connectors", name, "-o", "yaml") + " > kept.yaml"
+    return (
+        Step(When.BEFORE, kept, "to create it again, one day"),
+        Step(When.BEFORE, verb("delete connector", name), "or else it runs"),
+    )
 
 
 def _stop(evidence: Evidence, name: str, why: str) -> Step:

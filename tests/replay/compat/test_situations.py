@@ -296,10 +296,18 @@ def test_a_stop_without_its_empty_task_set_needs_preparation() -> None:
 
 
 def test_a_stop_that_older_releases_take_for_running() -> None:
-    """Somebody wrote a nearest state of his own."""
+    """Somebody wrote a nearest state of his own: to stop it once more mends it."""
     pair = PAIRS[1]
     (one,) = seen(pair, running().target("a", {"state": "STARTED", "state.v2": "STOPPED"}), 1)
     assert one.sighting.severity is DANGER
+    assert [step.command for step in one.sighting.steps] == ["controlplane stop a"]
+
+
+def test_a_release_without_target_states_runs_what_is_stopped() -> None:
+    """0.9 knows no way to keep a connector quiet but to delete it."""
+    (one,) = seen(PAIRS[1]._replace(goal="0.9.0.1"), stopped(), 1)
+    assert one.sighting.severity is DANGER
+    assert one.sighting.steps[-1].command == "controlplane delete connector a"
 
 
 def test_tasks_of_a_running_connector_are_made_anew() -> None:
@@ -338,6 +346,33 @@ def test_an_aborted_end_of_the_config_topic_keeps_members_apart() -> None:
     log = running().target("a", V2_PAUSED).abort().target("a", V2_PAUSED).commit()
     (one,) = seen(pair, log, 15)
     assert (one.sighting.connector, one.sighting.severity) == ("", DANGER)
+
+
+def test_members_are_brought_together_by_any_record() -> None:
+    """A connector is paused that is there; where there is none, one has to be created."""
+    pair = PAIRS[15]
+    alone = Planted().abort().put(CONFIG, "commit-a", {"tasks": 0}).commit()
+    commands = [
+        one.sighting.steps[0].command
+        for log in (alone, running().abort().target("a", V2_PAUSED).commit())
+        for one in seen(pair, log, 15)
+        if not one.sighting.connector
+    ]
+    assert commands == ["# create a connector", "controlplane pause a"]
+
+
+@pytest.mark.parametrize(("number", "goal"), [(16, "2.8"), (19, "3.9")])
+def test_it_takes_a_release_that_cannot(number: int, goal: str) -> None:
+    """Between two old releases neither converters nor brokers stand in the way."""
+    pair = PAIRS[number]._replace(start="2.0", goal=goal)
+    assert not seen(pair, pair.planted, number)
+
+
+def test_a_value_that_is_no_object_is_no_envelope() -> None:
+    """Text, numbers and lists are malformed, and nothing else."""
+    pair = PAIRS[16]
+    log = running().put(CONFIG, "connector-b", ["payload", "schema"])
+    assert not seen(pair, log, 16)
 
 
 def test_a_session_key_matters_only_while_both_live() -> None:
