@@ -1,6 +1,6 @@
 """What every audit knows, and how it tells what it has found."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from controlplane.core.entry import Position
@@ -41,17 +41,30 @@ class About(NamedTuple):
         kind: str,
         severity: Severity,
         connector: str,
-        evidence: tuple[Position, ...] | list[Position],
+        evidence: Sequence[Position],
         words: Words,
     ) -> Finding:
-        """A finding in this cluster; whatever its words repeat of the log, no secret is in them."""
-        sentence, advice = (safe(redacted_text(text)) for text in words)
-        kept = tuple(evidence[:EVIDENCE_KEPT])
-        return Finding(kind, severity, self.cluster, connector, kept, sentence, advice)
+        """A finding in this cluster."""
+        return told(kind, severity, (self.cluster, connector), evidence, words)
 
     def place(self, position: Position) -> str:
         """A position as people write it: `config@57`."""
         return place(position, self.topics)
+
+
+def told(
+    kind: str,
+    severity: Severity,
+    whom: tuple[str, str],
+    evidence: Sequence[Position],
+    words: Words,
+) -> Finding:
+    """A finding about a cluster and a connector.
+
+    Whatever its words repeat of the log, no secret is in them, and nothing that moves a terminal.
+    """
+    sentence, advice = (safe(redacted_text(text)) for text in words)
+    return Finding(kind, severity, *whom, tuple(evidence[:EVIDENCE_KEPT]), sentence, advice)
 
 
 class Audit(Protocol):

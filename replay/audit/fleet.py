@@ -11,9 +11,12 @@ import msgspec
 
 from controlplane.core.entry import Position
 from controlplane.core.records import ActiveTopic, ConnectorConfig, SessionKey, SourcePartition
-from replay.audit.about import EVIDENCE_KEPT
+from replay.audit.about import Words, told
 from replay.audit.reading import Told
 from replay.findings import Finding, Severity
+
+
+_KIND = "two-clusters-one-topic"
 
 
 class _Writer(msgspec.Struct, frozen=True):
@@ -30,16 +33,14 @@ class Fleet:
     def __init__(self) -> None:
         self._keys: dict[bytes, dict[str, Position]] = {}
         self._writers: dict[str, list[_Writer]] = {}
-        self._config_topics: dict[str, str] = {}
         self._sources: set[str] = set()
         self._active: dict[tuple[str, str], Position] = {}
 
-    def see(self, cluster: str, told: Told) -> None:
+    def see(self, cluster: str, seen: Told) -> None:
         """One record of a cluster; clusters come one after the other."""
-        match told.record:
+        match seen.record:
             case SessionKey(key):
-                self._config_topics[cluster] = told.entry.topic
-                self._keys.setdefault(sha256(key).digest(), {})[cluster] = told.position
+                self._keys.setdefault(sha256(key).digest(), {})[cluster] = seen.position
             case SourcePartition(name, _):
                 self._sources.add(name)
             case ConnectorConfig(name, None):
@@ -48,7 +49,7 @@ class Fleet:
                 if activity is None:
                     self._active.pop((name, topic), None)
                 else:
-                    self._active[name, topic] = told.position
+                    self._active[name, topic] = seen.position
 
     def cluster_ends(self, cluster: str) -> None:
         """The records of a cluster are over: only sources write topics, the others read them."""
@@ -61,7 +62,7 @@ class Fleet:
         """What clusters have in common that they should not; told of the first of them."""
         for shared in self._keys.values():
             if len(shared) > 1:
-                yield self._one_config_topic(shared)
+                yield _one_config_topic(shared)
         for topic, writers in self._writers.items():
             if len({writer.cluster for writer in writers}) > 1:
                 yield _two_writers(topic, writers)
@@ -71,19 +72,19 @@ class Fleet:
             if name == connector:
                 del self._active[name, topic]
 
-    def _one_config_topic(self, shared: dict[str, Position]) -> Finding:
-        names = sorted(shared)
-        sentence = (
-            f"the clusters {' and '.join(names)} have the same session key: they write one config "
-            "topic, or one was made from a copy of the other, or the same log was given twice"
-        )
-        advice = (
-            "Give each cluster a group.id and topics of its own; two groups on one config topic "
-            "both run every connector."
-        )
-        evidence = tuple(shared[name] for name in names)
-        kind, danger = "two-clusters-one-topic", Severity.DANGER
-        return Finding(kind, danger, names[0], "", evidence[:EVIDENCE_KEPT], sentence, advice)
+
+def _one_config_topic(shared: dict[str, Position]) -> Finding:
+    names = sorted(shared)
+    sentence = (
+        f"the clusters {' and '.join(names)} have the same session key: they write one config "
+        "topic, or one was made from a copy of the other, or the same log was given twice"
+    )
+    advice = (
+        "Give each cluster a group.id and topics of its own; two groups on one config topic "
+        "both run every connector."
+    )
+    evidence, words = [shared[name] for name in names], Words(sentence, advice)
+    return told(_KIND, Severity.DANGER, (names[0], ""), evidence, words)
 
 
 def _two_writers(topic: str, writers: list[_Writer]) -> Finding:
@@ -96,7 +97,6 @@ def _two_writers(topic: str, writers: list[_Writer]) -> Finding:
         "Delete the connector where it should not run any more (after a move, most likely), or "
         "give each of them a topic of its own."
     )
-    first, kind = writers[0], "two-clusters-one-topic"
-    evidence = tuple(writer.position for writer in writers)[:EVIDENCE_KEPT]
-    severity = Severity.WARNING
-    return Finding(kind, severity, first.cluster, first.connector, evidence, sentence, advice)
+    evidence, words = [writer.position for writer in writers], Words(sentence, advice)
+    whom = writers[0].cluster, writers[0].connector
+    return told(_KIND, Severity.WARNING, whom, evidence, words)

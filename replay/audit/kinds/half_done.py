@@ -139,8 +139,8 @@ class HalfDone:
         waiting: Mapping[int, object] = self._config.deferred.get(name, {})
         if waiting:
             sentence = (
-                f"{name} has {count(len(waiting), 'task config')} without the commit that should have "
-                "followed: whoever made them died, and its tasks run as they were before"
+                f"{name} has {count(len(waiting), 'task config')} without the commit that should "
+                "follow: whoever made them died, and its tasks run as they were before"
             )
             words = Words(sentence, advice)
             yield self._finding("tasks-uncommitted", name, [life.task], words)

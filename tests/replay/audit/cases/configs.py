@@ -1,0 +1,264 @@
+"""What is found in config topics: changes, half-done commands, restarts, secrets."""
+
+from replay.findings import Severity
+from tests.replay.audit.planted import (
+    HOUR,
+    MINUTE,
+    PAUSED,
+    STARTED,
+    STOPPED,
+    TOPICS,
+    Log,
+    holds,
+    resembles,
+)
+
+INFO, WARNING = Severity.INFO, Severity.WARNING
+
+# --- changes ---------------------------------------------------------------------------------
+
+
+@holds("connector-created", INFO, "a", "config@0")
+def created() -> Log:
+    """A connector that was not there."""
+    return Log().config("a")
+
+
+@resembles("connector-created")
+def no_config() -> Log:
+    """A name that never had a config."""
+    return Log().target("a", PAUSED).status("connector-a", "RUNNING").deleted("a")
+
+
+@holds("connector-deleted", INFO, "a", "config@1")
+def deleted() -> Log:
+    """A connector that was there."""
+    return Log().config("a").deleted("a")
+
+
+@resembles("connector-deleted")
+def deleted_without_having_been() -> Log:
+    """Tombstones for a name that had no config."""
+    return Log().config("a").deleted("b")
+
+
+@holds("config-changed", INFO, "a", "config@1")
+def changed() -> Log:
+    """A setting got another value."""
+    return Log().config("a", rows="1").config("a", rows="2")
+
+
+@resembles("config-changed")
+def written_again() -> Log:
+    """The same config once more, its members in another order."""
+    log = Log().config("a", rows="1", topics="t")
+    return log.config("a", topics="t", rows="1")
+
+
+@holds("target-changed", INFO, "a", "config@1")
+def paused() -> Log:
+    """Somebody paused it."""
+    return Log().config("a").target("a", PAUSED)
+
+
+@resembles("target-changed")
+def started_as_it_was() -> Log:
+    """STARTED, which a connector without a target state is; and a deletion takes the state away."""
+    return Log().config("a").target("a", STARTED).deleted("a")
+
+
+# --- half done --------------------------------------------------------------------------------
+
+
+@holds("stop-half-done", WARNING, "a", "config@3", "status@0:0")
+def stop_died_after_the_tasks() -> Log:
+    """The task set was emptied; STOPPED never came."""
+    return Log().running("a").tasks("a", 0).wait(HOUR).config("other")
+
+
+@resembles("stop-half-done")
+def never_had_tasks() -> Log:
+    """A connector that finds nothing to read makes no tasks."""
+    log = Log().config("a").tasks("a", 0).status("connector-a", "RUNNING")
+    return log.wait(HOUR).config("other")
+
+
+@resembles("stop-half-done")
+def reconfigured_to_nothing() -> Log:
+    """It had tasks, until its config took them from it."""
+    log = Log().running("a").config("a", tables="none").tasks("a", 0)
+    return log.wait(HOUR).config("other")
+
+
+@resembles("stop-half-done")
+def stopped_whole() -> Log:
+    """The task set was emptied, then STOPPED came."""
+    log = Log().running("a").tasks("a", 0).target("a", STOPPED).status("connector-a", "STOPPED")
+    return log.wait(HOUR).config("other")
+
+
+@holds("stop-half-done", INFO, "a", "config@3", "status@0:0")
+def stop_under_way() -> Log:
+    """The task set was emptied just before the log ends: STOPPED may be on its way."""
+    return Log().running("a").tasks("a", 0)
+
+
+@holds("stop-half-done", WARNING, "a", "config@3", "status@0:2")
+def resume_without_tasks() -> Log:
+    """Resumed, RUNNING, and its tasks were not made again."""
+    log = Log().running("a").tasks("a", 0).target("a", STOPPED).target("a", STARTED)
+    return log.status("connector-a", "RUNNING").wait(HOUR).config("other")
+
+
+@resembles("stop-half-done")
+def resumed_whole() -> Log:
+    """Resumed, and its tasks were made again."""
+    log = Log().running("a").tasks("a", 0).target("a", STOPPED).target("a", STARTED)
+    return log.status("connector-a", "RUNNING").tasks("a", 1).wait(HOUR).config("other")
+
+
+@holds("stop-half-done", WARNING, "a", "config@3", "config@2")
+def stop_without_task_set() -> Log:
+    """STOPPED was written by hand; the task set is as it was."""
+    return Log().running("a").target("a", STOPPED).wait(HOUR).config("other")
+
+
+@resembles("stop-half-done")
+def paused_with_tasks() -> Log:
+    """Who is PAUSED keeps the tasks."""
+    return Log().running("a").target("a", PAUSED).wait(HOUR).config("other")
+
+
+@holds("tasks-not-running", WARNING, "a", "config@2", "status@0:0", "status@0:2")
+def nobody_runs_them() -> Log:
+    """The connector is RUNNING, its only task is nobody's."""
+    return Log().running("a").status("task-a-0", "UNASSIGNED").wait(HOUR).config("other")
+
+
+@resembles("tasks-not-running")
+def one_of_two_runs() -> Log:
+    """One task is nobody's, the other one failed: somebody had it."""
+    log = Log().config("a").tasks("a", 2).status("connector-a", "RUNNING")
+    log.status("task-a-0", "UNASSIGNED").status("task-a-1", "FAILED")
+    return log.wait(HOUR).config("other")
+
+
+@resembles("tasks-not-running")
+def connector_is_nobodys() -> Log:
+    """The whole cluster is down: nothing is RUNNING."""
+    log = Log().running("a").status("connector-a", "UNASSIGNED").status("task-a-0", "UNASSIGNED")
+    return log.wait(HOUR).config("other")
+
+
+@holds("tasks-uncommitted", WARNING, "a", "config@4")
+def task_set_without_commit() -> Log:
+    """Two new task configs, and whoever made them died."""
+    return Log().running("a").task_configs("a", 2).wait(HOUR).config("other")
+
+
+@resembles("tasks-uncommitted")
+def task_set_committed_late() -> Log:
+    """The commit came, though late."""
+    log = Log().running("a").task_configs("a", 2).wait(HOUR)
+    return log.put(TOPICS.config, "commit-a", {"tasks": 2})
+
+
+@holds("tasks-inconsistent", WARNING, "a", "config@1")
+def commit_without_task_set() -> Log:
+    """A commit of two tasks of which there is no config."""
+    log = Log().config("a").put(TOPICS.config, "commit-a", {"tasks": 2})
+    return log.wait(HOUR).config("other")
+
+
+@resembles("tasks-inconsistent")
+def healed() -> Log:
+    """The same, healed by a whole task set."""
+    log = Log().config("a").put(TOPICS.config, "commit-a", {"tasks": 2})
+    return log.tasks("a", 2).wait(HOUR).config("other")
+
+
+@holds("command-unfinished", WARNING, "a", "commands@0:0")
+def command_died() -> Log:
+    """Our control plane began to stop it, and crashed."""
+    log = Log().config("a").accepted("17", command="stop", connector="a")
+    return log.wait(HOUR).config("other")
+
+
+@resembles("command-unfinished")
+def command_ended() -> Log:
+    """It began, and ended, while another was under way."""
+    log = Log().config("a").accepted("17", command="stop", connector="a")
+    log.accepted("18", command="pause", connector="a").finished("17").finished("18")
+    return log.wait(HOUR).config("other")
+
+
+# --- restarts ---------------------------------------------------------------------------------
+
+
+@holds("restart-storm", WARNING, "a", *(f"config@{offset}" for offset in range(1, 6)))
+def restarted_every_minute() -> Log:
+    """Five restarts in five minutes."""
+    log = Log().config("a")
+    for _ in range(5):
+        log.wait(MINUTE).restart("a")
+    return log
+
+
+@resembles("restart-storm")
+def restarted_every_hour() -> Log:
+    """As many, an hour apart."""
+    log = Log().config("a")
+    for _ in range(5):
+        log.wait(HOUR).restart("a")
+    return log
+
+
+@resembles("restart-storm")
+def many_restarted_once() -> Log:
+    """Ten connectors, each restarted once, at once."""
+    log = Log()
+    for number in range(10):
+        log.config(f"c{number}")
+    for number in range(10):
+        log.restart(f"c{number}")
+    return log
+
+
+# --- secrets ----------------------------------------------------------------------------------
+
+
+@holds("secret-in-clear", WARNING, "a", "config@0")
+def password_in_config() -> Log:
+    """A password as it is."""
+    return Log().config("a", database_password="correct horse")
+
+
+@holds("secret-in-clear", WARNING, "a", "config@0")
+def password_in_url() -> Log:
+    """A password in the user part of a URL, under a key that says nothing."""
+    return Log().config("a", connection="jdbc:mysql://ada:horse@db/shop")
+
+
+@holds("secret-in-clear", WARNING, "a", "status@0:0")
+def password_in_trace() -> Log:
+    """A failure repeats what it could not log in with."""
+    trace = "java.sql.SQLException: refused: user=ada password=horse\n\tat lab.Source.start"
+    return Log().config("a").status("connector-a", "FAILED", trace=trace)
+
+
+@resembles("secret-in-clear")
+def references() -> Log:
+    """References to config providers, alone and inside of a longer text."""
+    jaas = 'lab.Login required username="ada" password="${file:/etc/kafka:password}";'
+    return Log().config("a", database_password="${file:/etc/db:password}", sasl_jaas_config=jaas)
+
+
+@resembles("secret-in-clear")
+def speaks_of_secrets() -> Log:
+    """Keys that only speak of secrets, and one that is empty."""
+    return Log().config(
+        "a",
+        sasl_oauthbearer_token_endpoint_url="https://login.example.org/token",
+        token_refresh_ms="60000",
+        password="",
+    )

@@ -1,0 +1,181 @@
+"""What is found in status topics: flapping, zombies; and what shows between clusters."""
+
+from replay.findings import Severity
+from tests.replay.audit.planted import HOUR, MINUTE, Log, holds, resembles
+
+WARNING, DANGER = Severity.WARNING, Severity.DANGER
+
+
+# --- flapping ---------------------------------------------------------------------------------
+
+
+@holds("status-flapping", WARNING, "a", "status@0:2", "status@0:4", "status@0:6")
+def fails_again_and_again() -> Log:
+    """Three failures in six minutes, each time started again."""
+    log = Log().running("a")
+    for _ in range(3):
+        log.wait(MINUTE).status("task-a-0", "FAILED", trace="java.lang.Error: broken\n\tat lab.X")
+        log.wait(MINUTE).status("task-a-0", "RUNNING")
+    return log
+
+
+@resembles("status-flapping")
+def fails_now_and_then() -> Log:
+    """As many failures, hours apart."""
+    log = Log().running("a")
+    for _ in range(3):
+        log.wait(HOUR).status("task-a-0", "FAILED").wait(MINUTE).status("task-a-0", "RUNNING")
+    return log
+
+
+@resembles("status-flapping")
+def all_fail_once() -> Log:
+    """Ten tasks fail at once: the source is down, and nothing flaps."""
+    log = Log().config("a").tasks("a", 10)
+    for task in range(10):
+        log.status(f"task-a-{task}", "RUNNING").status(f"task-a-{task}", "FAILED")
+    return log
+
+
+@holds("status-flapping", WARNING, "a", *(f"status@0:{2 * n}" for n in range(1, 11)))
+def never_stays() -> Log:
+    """Ten rebalances in ten minutes."""
+    log = Log().running("a")
+    for generation in range(2, 12):
+        log.wait(50_000).status("task-a-0", "UNASSIGNED", generation=generation)
+        log.status("task-a-0", "RUNNING", generation=generation)
+    return log
+
+
+@resembles("status-flapping")
+def rolled() -> Log:
+    """Three workers are rolled: the task moves three times, and rests."""
+    log = Log().running("a")
+    for generation in range(2, 5):
+        log.wait(MINUTE).status("task-a-0", "UNASSIGNED", f"w{generation - 1}", generation - 1)
+        log.status("task-a-0", "RUNNING", f"w{generation}", generation)
+    return log
+
+
+# --- two owners -------------------------------------------------------------------------------
+
+
+@holds("two-owners", DANGER, "a", "status@0:1", "status@0:2")
+def speaks_on() -> Log:
+    """The second worker took over in generation 6; the first one still speaks in generation 5."""
+    log = Log().config("a").tasks("a", 1)
+    log.status("task-a-0", "RUNNING", "w1", 5).status("task-a-0", "RUNNING", "w2", 6)
+    return log.status("task-a-0", "RUNNING", "w1", 5)
+
+
+@holds("two-owners", DANGER, "a", "status@0:1", "status@0:2")
+def both_in_one_generation() -> Log:
+    """Both are in generation 5, and both run the task."""
+    log = Log().config("a").tasks("a", 1).status("connector-a", "RUNNING", "w2", 5)
+    return log.status("task-a-0", "RUNNING", "w1", 5).status("task-a-0", "RUNNING", "w2", 5)
+
+
+@holds("two-owners", DANGER, "a", "status@0:0", "status@0:1")
+def not_dead_after_all() -> Log:
+    """Two claims in one generation; the first worker speaks again, about another connector."""
+    log = Log().config("a").tasks("a", 1).status("task-a-0", "RUNNING", "w1", 1)
+    return log.status("task-a-0", "RUNNING", "w2", 1).status("connector-b", "RUNNING", "w1", 1)
+
+
+@resembles("two-owners")
+def took_over_after_a_crash() -> Log:
+    """The first worker died without a word; the second one has the task in a later generation."""
+    log = Log().config("a").tasks("a", 1)
+    return log.status("task-a-0", "RUNNING", "w1", 5).status("task-a-0", "RUNNING", "w2", 6)
+
+
+@resembles("two-owners")
+def gives_it_up_late() -> Log:
+    """The first worker says UNASSIGNED after the second one runs it (KAFKA-12525)."""
+    log = Log().config("a").tasks("a", 1)
+    log.status("task-a-0", "RUNNING", "w1", 5).status("task-a-0", "RUNNING", "w2", 6)
+    return log.status("task-a-0", "UNASSIGNED", "w1", 5)
+
+
+@resembles("two-owners")
+def there_and_back() -> Log:
+    """From the first to the second and back, each time in a later generation."""
+    log = Log().config("a").tasks("a", 1)
+    log.status("task-a-0", "RUNNING", "w1", 5).status("task-a-0", "RUNNING", "w2", 6)
+    return log.status("task-a-0", "RUNNING", "w1", 7)
+
+
+@resembles("two-owners")
+def group_began_anew() -> Log:
+    """All workers were gone, and the group counts from 1 again: the same number by chance."""
+    log = Log().config("a").tasks("a", 1).status("task-a-0", "RUNNING", "w1", 1)
+    log.wait(HOUR).status("task-a-0", "RUNNING", "w2", 1)
+    return log.status("connector-a", "RUNNING", "w1", 2)
+
+
+# --- two clusters -----------------------------------------------------------------------------
+
+
+@holds("two-clusters-one-topic", DANGER, "", "status@0:5", "status@0:6")
+def two_groups() -> Log:
+    """One group counts from 40, another one from 3, and both go on."""
+    log = Log().config("a")
+    for step in range(3):
+        log.status("connector-a", "RUNNING", "east", 40 + step)
+        log.status("connector-a", "RUNNING", "west", 3 + step)
+    return log.status("connector-a", "RUNNING", "east", 43)
+
+
+@resembles("two-clusters-one-topic")
+def one_group_that_began_anew() -> Log:
+    """At 40 all are gone; it begins with 3 and catches up."""
+    log = Log().config("a").status("connector-a", "RUNNING", "w1", 2)
+    log.status("connector-a", "RUNNING", "w2", 40).status("connector-a", "RUNNING", "w1", 3)
+    for generation in range(4, 45):
+        log.status("connector-a", "RUNNING", "w1", generation)
+        log.status("connector-b", "RUNNING", "w2", generation)
+    return log
+
+
+@holds("two-clusters-one-topic", DANGER, "", "config@0", "config@1")
+def one_session_key() -> list[Log]:
+    """Two clusters with one session key: it is one config topic."""
+    key = "c2FtZS1rZXktZm9yLWJvdGg="
+    return [Log().session_key(key), Log().config("b").session_key(key)]
+
+
+@resembles("two-clusters-one-topic")
+def a_key_each() -> list[Log]:
+    """Each has its own, at the same place."""
+    return [
+        Log().session_key("b25lLWtleS1mb3ItZWFzdA=="),
+        Log().session_key("b25lLWtleS1mb3Itd2VzdA=="),
+    ]
+
+
+@holds("two-clusters-one-topic", WARNING, "a", "status@0:2", "status@0:2")
+def one_topic_from_two() -> list[Log]:
+    """The same source was moved and never stopped where it was."""
+    return [_source("a", "orders"), _source("a", "orders")]
+
+
+@resembles("two-clusters-one-topic")
+def moved() -> list[Log]:
+    """It was moved and deleted where it was; what it wrote there is remembered still."""
+    return [_source("a", "orders").deleted("a"), _source("a", "orders")]
+
+
+@resembles("two-clusters-one-topic")
+def sinks() -> list[Log]:
+    """Two sinks read one topic, which is what topics are for."""
+    return [Log().running("a").active("a", "orders") for _ in range(2)]
+
+
+@resembles("two-clusters-one-topic")
+def two_sources_of_one_cluster() -> list[Log]:
+    """In one cluster somebody has most likely meant it."""
+    return [_source("a", "orders").running("b").offset("b", {"n": 1}).active("b", "orders"), Log()]
+
+
+def _source(name: str, topic: str) -> Log:
+    return Log().running(name).offset(name, {"n": 1}).active(name, topic)

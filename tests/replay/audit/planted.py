@@ -1,0 +1,173 @@
+"""Logs that are written by hand, record by record, to hold a finding or to look as if they did."""
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from controlplane.core.codec.commands import encode_command
+from controlplane.core.entry import Entry, Headers
+from controlplane.core.order import in_order
+from controlplane.core.profiles import Profile
+from controlplane.core.records import CommandAccepted, CommandFinished
+from controlplane.core.state import Topics
+from replay.audit import Cluster
+from replay.findings import Severity
+
+TOPICS = Topics()
+START_MS = 1_790_000_000_000
+SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
+
+STARTED = {"state": "STARTED", "state.v2": "STARTED"}
+STOPPED = {"state": "PAUSED", "state.v2": "STOPPED"}
+PAUSED = {"state": "PAUSED", "state.v2": "PAUSED"}
+
+
+class Log:
+    """A log that grows by a record a second, unless it is told to wait."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._ends: dict[tuple[str, int], int] = {}
+        self._headers: Headers = ()
+        self.now_ms = START_MS
+
+    def put(self, topic: str, key: str, value: Any, partition: int = 0) -> "Log":
+        """One record; None is a tombstone, bytes are taken as they are."""
+        offset = self._ends.get((topic, partition), 0)
+        self._ends[topic, partition] = offset + 1
+        self.now_ms += SECOND
+        content = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
+        place = topic, partition, offset
+        self._entries.append(Entry(*place, self.now_ms, key.encode(), content, self._headers))
+        return self
+
+    def wait(self, time_ms: int) -> "Log":
+        """The next record comes so much later."""
+        self.now_ms += time_ms
+        return self
+
+    def by(self, principal: str, command_id: str) -> "Log":
+        """From here on our control plane writes, for somebody."""
+        names = "controlplane-command-id", "controlplane-principal"
+        values = command_id.encode(), principal.encode()
+        self._headers = tuple(zip(names, values, strict=True))
+        return self
+
+    # --- the config topic --------------------------------------------------------------------
+
+    def config(self, name: str, **properties: Any) -> "Log":
+        """A connector's config; `_` in a name stands for a dot."""
+        settings = {key.replace("_", "."): value for key, value in properties.items()}
+        whole = {"connector.class": "Source", "name": name, **settings}
+        return self.put(TOPICS.config, f"connector-{name}", {"properties": whole})
+
+    def deleted(self, name: str) -> "Log":
+        """A deletion, as workers write it: the config, then the target state."""
+        self.put(TOPICS.config, f"connector-{name}", None)
+        return self.put(TOPICS.config, f"target-state-{name}", None)
+
+    def target(self, name: str, value: dict[str, str]) -> "Log":
+        """What is wanted of a connector."""
+        return self.put(TOPICS.config, f"target-state-{name}", value)
+
+    def task_configs(self, name: str, number: int) -> "Log":
+        """A task set, without its commit."""
+        for task in range(number):
+            self.put(TOPICS.config, f"task-{name}-{task}", {"properties": {"n": str(task)}})
+        return self
+
+    def tasks(self, name: str, number: int) -> "Log":
+        """A task set and its commit."""
+        self.task_configs(name, number)
+        return self.put(TOPICS.config, f"commit-{name}", {"tasks": number})
+
+    def restart(self, name: str) -> "Log":
+        """A request to restart a connector with its tasks."""
+        flags = {"include-tasks": True, "only-failed": False}
+        return self.put(TOPICS.config, f"restart-connector-{name}", flags)
+
+    def session_key(self, key: str) -> "Log":
+        """What the leader signs with."""
+        fields = {"key": key, "algorithm": "HmacSHA256", "creation-timestamp": self.now_ms}
+        return self.put(TOPICS.config, "session-key", fields)
+
+    # --- the other topics --------------------------------------------------------------------
+
+    def status(
+        self, what: str, state: str, worker: str = "w1", generation: int = 1, trace: str = ""
+    ) -> "Log":
+        """A report about `connector-a` or `task-a-0`."""
+        value = {
+            "state": state,
+            "trace": trace or None,
+            "worker_id": worker,
+            "generation": generation,
+        }
+        return self.put(TOPICS.status, f"status-{what}", value)
+
+    def active(self, name: str, topic: str) -> "Log":
+        """A topic that a connector uses."""
+        value = {"name": topic, "connector": name, "task": 0, "discoverTimestamp": 1}
+        return self.put(TOPICS.status, f"status-topic-{topic}:connector-{name}", {"topic": value})
+
+    def offset(
+        self, name: str, value: dict[str, Any] | None, file: str = "f", partition: int = 0
+    ) -> "Log":
+        """Where a source has come in one of its partitions."""
+        key = json.dumps([name, {"file": file}], separators=(",", ":"))
+        return self.put(TOPICS.offsets, key, value, partition)
+
+    def accepted(self, command_id: str, **command: Any) -> "Log":
+        """A command of our own begins."""
+        record = CommandAccepted(command_id, self.now_ms, "ada", command)
+        return self.put(TOPICS.commands, command_id, encode_command(record)[1])
+
+    def finished(self, command_id: str) -> "Log":
+        """… and ends."""
+        record = CommandFinished(command_id, self.now_ms, {})
+        return self.put(TOPICS.commands, command_id, encode_command(record)[1])
+
+    def running(self, name: str) -> "Log":
+        """A source with one task that is as it should be."""
+        self.config(name).status(f"connector-{name}", "RUNNING").tasks(name, 1)
+        return self.status(f"task-{name}-0", "RUNNING")
+
+    def moving(self, name: str, every_ms: int) -> "Log":
+        """Six moves of a source."""
+        for position in range(6):
+            self.wait(every_ms).offset(name, {"position": position})
+        return self
+
+    def cluster(self, name: str) -> Cluster:
+        """What an audit takes."""
+        return Cluster(name, in_order(self._entries), Profile.of("3.9.1"))
+
+
+class Case(NamedTuple):
+    """A log (of a fleet: several), and what an audit is to find in it."""
+
+    kind: str
+    logs: Callable[[], Log | list[Log]]
+    severity: Severity | None = None
+    """None: nothing of this kind."""
+    connector: str = ""
+    evidence: tuple[str, ...] = ()
+
+    def clusters(self) -> list[Cluster]:
+        """The logs as clusters `c1`, `c2` and so on."""
+        logs = self.logs()
+        listed = logs if isinstance(logs, list) else [logs]
+        return [log.cluster(f"c{number}") for number, log in enumerate(listed, 1)]
+
+
+Build = Callable[[], Log | list[Log]]
+
+
+def holds(kind: str, severity: Severity, connector: str, *evidence: str) -> Callable[[Build], Case]:
+    """A log that contains something once."""
+    return lambda build: Case(kind, build, severity, connector, evidence)
+
+
+def resembles(kind: str) -> Callable[[Build], Case]:
+    """A log that looks as if it contained it."""
+    return lambda build: Case(kind, build)

@@ -1,0 +1,42 @@
+"""Every audit finds what was planted, once, and nothing in a log that only looks like it."""
+
+import pytest
+
+from controlplane.core.shown_records import place
+from replay.audit import audit
+from replay.audit.catalogue import KINDS
+from tests.replay.audit.cases import configs, offsets, statuses
+from tests.replay.audit.planted import TOPICS, Case
+
+CASES = {
+    f"{case.kind}-{name}": case
+    for module in (configs, offsets, statuses)
+    for name, case in vars(module).items()
+    if isinstance(case, Case)
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_planted(case: Case) -> None:
+    """The finding with its connector, severity and records; or none of its kind."""
+    everything = audit(case.clusters())
+    assert {one.kind for one in everything} <= set(KINDS)
+    found = [one for one in everything if one.kind == case.kind]
+    if case.severity is None:
+        assert found == []
+        return
+    about_it = [one for one in found if one.connector == case.connector]
+    assert len(about_it) == 1, found
+    (finding,) = about_it
+    assert finding.severity is case.severity
+    assert [place(position, TOPICS) for position in finding.evidence] == list(case.evidence)
+    assert finding.sentence
+    assert finding.advice or finding.severity.value == "info"
+
+
+def test_every_kind_is_planted_and_resembled() -> None:
+    """No kind of finding is without both."""
+    kinds = {case.kind for case in CASES.values()}
+    assert {case.kind for case in CASES.values() if case.severity is not None} == kinds
+    assert {case.kind for case in CASES.values() if case.severity is None} == kinds
+    assert kinds == set(KINDS)
