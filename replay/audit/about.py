@@ -45,14 +45,14 @@ class About(NamedTuple):
         words: Words,
     ) -> Finding:
         """A finding in this cluster."""
-        return told(kind, severity, (self.cluster, connector), evidence, words)
+        return found(kind, severity, (self.cluster, connector), evidence, words)
 
     def place(self, position: Position) -> str:
         """A position as people write it: `config@57`."""
         return place(position, self.topics)
 
 
-def told(
+def found(
     kind: str,
     severity: Severity,
     whom: tuple[str, str],

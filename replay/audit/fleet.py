@@ -11,10 +11,9 @@ import msgspec
 
 from controlplane.core.entry import Position
 from controlplane.core.records import ActiveTopic, ConnectorConfig, SessionKey, SourcePartition
-from replay.audit.about import Words, told
+from replay.audit.about import Words, found
 from replay.audit.reading import Told
 from replay.findings import Finding, Severity
-
 
 _KIND = "two-clusters-one-topic"
 
@@ -84,7 +83,7 @@ def _one_config_topic(shared: dict[str, Position]) -> Finding:
         "both run every connector."
     )
     evidence, words = [shared[name] for name in names], Words(sentence, advice)
-    return told(_KIND, Severity.DANGER, (names[0], ""), evidence, words)
+    return found(_KIND, Severity.DANGER, (names[0], ""), evidence, words)
 
 
 def _two_writers(topic: str, writers: list[_Writer]) -> Finding:
@@ -99,4 +98,4 @@ def _two_writers(topic: str, writers: list[_Writer]) -> Finding:
     )
     evidence, words = [writer.position for writer in writers], Words(sentence, advice)
     whom = writers[0].cluster, writers[0].connector
-    return told(_KIND, Severity.WARNING, whom, evidence, words)
+    return found(_KIND, Severity.WARNING, whom, evidence, words)

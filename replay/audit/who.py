@@ -30,6 +30,8 @@ def who(about: About, told: Told, *verbs: Verb) -> str:
     people = list(dict.fromkeys(request.who for request in near))
     if not people:
         return ""
-    if len(people) == 1:
-        return f" by {people[0]}, as the audit stream has it"
-    return f" by one of {', '.join(people)}: the audit stream has them all at that time"
+    if len(people) > 1:
+        return f" by one of {', '.join(people)} (the audit stream has them all at that time)"
+    if near[0].connector is None:
+        return f" most likely by {people[0]}, whose request at that time names no connector,"
+    return f" by {people[0]}, as the audit stream has it,"

@@ -18,6 +18,13 @@ CHANGES_SHOWN = 8
 """Keys of a config whose change is spelled out; of the others there is the number."""
 
 
+_ASKED_BY = {
+    Target.STARTED: (Verb.RESUME,),
+    Target.PAUSED: (Verb.PAUSE, Verb.STOP),  # a release without STOPPED reads a stop as PAUSED
+    Target.STOPPED: (Verb.STOP,),
+}
+
+
 class Changes:
     """One finding for each record that changes a config, or what is wanted of a connector."""
 
@@ -58,7 +65,7 @@ class Changes:
     def _target(self, told: Told, before: Target | None, wanted: Target) -> Finding:
         was = (before or Target.STARTED).value
         happened = f"went from {was} to {wanted.value}"
-        return self._told(told, "target-changed", happened, "", Verb.STATE, Verb.CREATE)
+        return self._told(told, "target-changed", happened, "", *_ASKED_BY[wanted])
 
     def _told(self, told: Told, kind: str, happened: str, more: str, *verbs: Verb) -> Finding:
         by = who(self._about, told, *verbs)

@@ -44,9 +44,9 @@ _VERBS: Mapping[tuple[str, str], Verb] = {
     ("PUT", "config"): Verb.CONFIG,
     ("PATCH", "config"): Verb.CONFIG,
     ("DELETE", ""): Verb.DELETE,
-    ("PUT", "pause"): Verb.STATE,
-    ("PUT", "resume"): Verb.STATE,
-    ("PUT", "stop"): Verb.STATE,
+    ("PUT", "pause"): Verb.PAUSE,
+    ("PUT", "resume"): Verb.RESUME,
+    ("PUT", "stop"): Verb.STOP,
     ("POST", "restart"): Verb.RESTART,
     ("PATCH", "offsets"): Verb.OFFSETS,
     ("DELETE", "offsets"): Verb.OFFSETS,
@@ -107,7 +107,7 @@ def _event(text: str) -> Request | None:
         raise Unreadable(f"does not tell who: name them in {_WHO[0]!r}")
     time = _time_ms(event, facts)
     method, path = _first(facts, _METHOD), _first(facts, _PATH)
-    named = _first(facts, _CONNECTOR)
+    named = _first(facts, _CONNECTOR) or _name_in(facts.get("body"))
     request = _asked(str(method or "").upper(), str(path or ""), _first(facts, _OUTCOME))
     if request is None:
         return None
@@ -125,6 +125,11 @@ def _time_ms(event: Mapping[str, Any], facts: Mapping[str, Any]) -> int:
     if isinstance(found, int | float) and not isinstance(found, bool):
         return int(found if found >= KAFKA_IS_YOUNGER_MS else found * 1_000)
     raise Unreadable(f"does not tell when: give the time in {_TIME[0]!r}")
+
+
+def _name_in(body: Any) -> Any:
+    """The name of the connector that a POST to `/connectors` asks for."""
+    return body.get("name") if isinstance(body, dict) else None
 
 
 def _first(facts: Mapping[str, Any], names: Iterable[str]) -> Any:

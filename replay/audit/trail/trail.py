@@ -12,7 +12,9 @@ class Verb(Enum):
     CREATE = "create"
     CONFIG = "config"
     DELETE = "delete"
-    STATE = "state"
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
     RESTART = "restart"
     OFFSETS = "offsets"
 

@@ -1,0 +1,37 @@
+"""What audits tell of the recorded clusters, as lines that people have read."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from controlplane.core.order import in_order
+from controlplane.core.profiles import Profile
+from controlplane.core.shown_records import place
+from controlplane.core.state import Topics
+from controlplane.logs.dumps import read_dump
+from replay.audit import Cluster
+from replay.findings import Finding
+from tests.recorded import EXACTLY_ONCE, HISTORIES
+
+PINNED = Path(__file__).parent / "histories.txt"
+
+
+def recorded_cluster(history: str) -> Cluster:
+    """One log as the release of its first workers reads it."""
+    dump = read_dump(HISTORIES / f"{history}.log.jsonl")
+    profile = Profile.of(dump.about["releases"][0])
+    entries, exactly_once = in_order(dump.entries), history in EXACTLY_ONCE
+    return Cluster(history, entries, profile, exactly_once=exactly_once)
+
+
+def names() -> list[str]:
+    """Every log that was recorded."""
+    return sorted(path.name.removesuffix(".log.jsonl") for path in HISTORIES.glob("*.log.jsonl"))
+
+
+def lines(findings: list[Finding]) -> Iterator[str]:
+    """`life-3.9 info config-changed pages config@12`, and the sentence below it."""
+    for one in findings:
+        where = " ".join(place(position, Topics()) for position in one.evidence)
+        about = f"{one.cluster} {one.severity.value} {one.kind} {one.connector or '–'}"
+        yield f"{about} [{where}]"
+        yield f"    {one.sentence}"

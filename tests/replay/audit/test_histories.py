@@ -1,0 +1,95 @@
+"""What audits tell of real clusters: reviewed line by line, and who it was by what was asked."""
+
+import json
+
+import pytest
+
+from controlplane.core.entry import Position
+from controlplane.scenario.story import Step, read_story
+from replay.audit import audit
+from replay.audit.thresholds import Thresholds
+from replay.audit.trail.lines import read_trail
+from replay.audit.trail.trail import Trail
+from replay.findings import Finding, Severity
+from tests.recorded import HISTORIES
+from tests.replay.audit.histories import PINNED, lines, names, recorded_cluster
+
+CHANGES = ("connector-created", "connector-deleted", "config-changed", "target-changed")
+ONE_CLOCK = Thresholds(match_ms=5_000)
+"""Stories have the clock of the logs; the same is asked of a connector again after 6 s."""
+STORIES = [name for name in names() if (HISTORIES / f"{name}.story.jsonl").exists()]
+
+
+@pytest.mark.parametrize("history", names())
+def test_reviewed(history: str) -> None:
+    """The list was read, each line beside the story of its cluster. Change it as carefully."""
+    known = [line for line in PINNED.read_text(encoding="utf-8").splitlines() if line]
+    begins = [at for at, line in enumerate(known) if line.startswith(f"{history} ")]
+    pinned = [line for at in begins for line in known[at : at + 2]]
+    assert list(lines(audit([recorded_cluster(history)]))) == pinned
+
+
+def test_all_is_pinned_and_clusters_have_nothing_in_common() -> None:
+    """A fleet has the findings of each, and one more: of the log that is there twice."""
+    clusters = [recorded_cluster(name) for name in names()]
+    found = audit(clusters)
+    known = PINNED.read_text(encoding="utf-8").splitlines()
+    alone = [one for one in found if one.kind != "two-clusters-one-topic"]
+    assert sorted(line for line in lines(alone)) == sorted(line for line in known if line)
+    (shared,) = (one for one in found if one.connector == "" and one not in alone)
+    assert shared.severity is Severity.DANGER
+    assert "compacted-3.9 and compacted-3.9.before" in shared.sentence
+
+
+@pytest.mark.parametrize("history", STORIES)
+def test_who_it_was(history: str) -> None:
+    """With its story for an audit stream, each change is by the request that caused it.
+
+    Some were caused by no request: a foreign hand wrote them.
+    """
+    steps = read_story(HISTORIES / f"{history}.story.jsonl")
+    requests = [step for step in steps if step.kind == "request"]
+    trail = read_trail(_line(step) for step in requests)
+    assert not trail.problems
+    found = audit([recorded_cluster(history)], ONE_CLOCK, Trail(trail.requests))
+    for one in (one for one in found if one.kind in CHANGES):
+        causes = [step for step in requests if _wrote(step, one.evidence[0])]
+        assert ("as the audit stream has it" in one.sentence) == bool(causes), one
+        assert all(f" by step {step.n}, as" in one.sentence for step in causes), one
+
+
+def _wrote(step: Step, place: Position) -> bool:
+    ends = (ends.get(place.topic, []) for ends in (step.before, step.positions))
+    first, last = (found[place.partition] if found else 0 for found in ends)
+    return first <= place.offset < last
+
+
+def _line(step: Step) -> str:
+    return json.dumps(
+        {
+            "time": step.at_ms,
+            "principal": f"step {step.n}",
+            "method": step.method,
+            "path": step.path,
+            "body": step.body,
+            "status": step.status,
+        }
+    )
+
+
+def test_nothing_of_a_session_key_is_told() -> None:
+    """Session keys lie in every config topic; nothing that is told repeats one."""
+    clusters = [recorded_cluster(name) for name in names()]
+    keys = [
+        json.loads(entry.value)["key"]
+        for cluster in clusters
+        for entry in cluster.entries
+        if entry.key == b"session-key" and entry.value
+    ]
+    text = " ".join(_text(one) for one in audit(clusters))
+    assert keys
+    assert not any(key in text for key in keys)
+
+
+def _text(finding: Finding) -> str:
+    return f"{finding.sentence} {finding.advice}"
