@@ -15,8 +15,9 @@ from tests.recorded import HISTORIES
 from tests.replay.audit.histories import PINNED, lines, names, recorded_cluster
 
 CHANGES = ("connector-created", "connector-deleted", "config-changed", "target-changed")
-ONE_CLOCK = Thresholds(match_ms=5_000)
-"""Stories have the clock of the logs; the same is asked of a connector again after 6 s."""
+ONE_CLOCK = Thresholds(match_ms=4_000)
+"""Stories have the clock of the logs, and tell the time when all was quiet again, 2 s later. The
+same is asked of a connector again after 6 s."""
 STORIES = [name for name in names() if (HISTORIES / f"{name}.story.jsonl").exists()]
 
 
