@@ -20,7 +20,7 @@ Values = Sequence[bytes | None]
 def survivors(keys: Keys, values: Values, profile: Profile) -> list[int]:
     """Indexes, ascending, of the records of one partition that still count."""
     last = dict(zip(keys, range(len(keys)), strict=True))
-    undecided = {key for key, index in last.items() if not _decides(key, values[index], profile)}
+    undecided = {key for key, index in last.items() if not decides(key, values[index], profile)}
     kept = set(last.values())
     kept.update(compress(range(len(values)), [value is None for value in values]))
     for places in _places(keys, undecided).values():
@@ -28,7 +28,8 @@ def survivors(keys: Keys, values: Values, profile: Profile) -> list[int]:
     return sorted(kept)
 
 
-def _decides(key: bytes | None, value: bytes | None, profile: Profile) -> bool:
+def decides(key: bytes | None, value: bytes | None, profile: Profile) -> bool:
+    """Whether nothing that lies before a record of its key counts any more, tombstones aside."""
     return value is None or _is_final(decode_status(key, value, profile))
 
 
@@ -56,6 +57,6 @@ def _back_to_a_decision(
 ) -> list[int]:
     """The records of one key from the last that decides on: all of them if none does."""
     for back, index in enumerate(reversed(places), start=1):
-        if _decides(keys[index], values[index], profile):
+        if decides(keys[index], values[index], profile):
             return places[-back:]
     return places

@@ -1,0 +1,164 @@
+"""What the manifests of a cluster amount to: its partitions, their segments, what is missing."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+from controlplane.core.state import Topics
+from replay.archive import layout
+from replay.archive.manifest import Chain, Manifest, Reach, Segment, Snapshot, read_chain
+from replay.archive.store import Store
+from replay.errors import ArchiveCorrupt, NoArchive
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class Part(NamedTuple):
+    """What is archived of one partition."""
+
+    start: int
+    """Where the archive begins: before it, nothing is known."""
+    end: int
+    """Where it ends."""
+    segments: tuple[Segment, ...]
+    gaps: tuple[range, ...]
+    """Offsets that the source had lost before they were read."""
+
+    @property
+    def latest_ms(self) -> int | None:
+        """The greatest timestamp; None: there is no record."""
+        return self.segments[-1].latest_ms if self.segments else None
+
+
+class Cluster(NamedTuple):
+    """The archive of one cluster."""
+
+    store: Store
+    name: str
+    chain: Chain
+    parts: Mapping[Place, Part]
+
+    @property
+    def topics(self) -> Topics:
+        """The names of its topics."""
+        return self.chain.manifests[0].topics
+
+    @property
+    def secrets(self) -> str:
+        """What became of secrets on the way."""
+        return self.chain.manifests[0].secrets
+
+    @property
+    def ends(self) -> dict[str, list[int]]:
+        """Where each partition ends."""
+        return self._by_partition({place: part.end for place, part in self.parts.items()})
+
+    @property
+    def starts(self) -> dict[str, list[int]]:
+        """Where each partition begins."""
+        return self._by_partition({place: part.start for place, part in self.parts.items()})
+
+    @property
+    def snapshots(self) -> Iterator[Snapshot]:
+        """All snapshots, the oldest first."""
+        for manifest in self.chain.manifests:
+            yield from manifest.snapshots
+
+    @property
+    def gaps(self) -> Iterator[tuple[str, int, range]]:
+        """Topic, partition and offsets of all that was lost before it was read."""
+        for (topic, partition), part in self.parts.items():
+            for gap in part.gaps:
+                yield topic, partition, gap
+
+    def parts_of(self, topic: str) -> list[Part]:
+        """The partitions of a topic."""
+        count = len(self.ends.get(topic, ()))
+        return [self.parts[topic, partition] for partition in range(count)]
+
+    def _by_partition(self, offsets: Mapping[Place, int]) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for (topic, _), offset in sorted(offsets.items()):
+            found.setdefault(topic, []).append(offset)
+        return found
+
+
+def open_cluster(store: Store, name: str) -> Cluster:
+    """The archive of a cluster.
+
+    Raises:
+        NoArchive: there is none.
+        ArchiveCorrupt: its manifests are altered, or contradict each other.
+    """
+    layout.check_cluster(name)
+    chain = read_chain(store, name)
+    if not chain.manifests:
+        there = ", ".join(layout.clusters(store)) or "none"
+        raise NoArchive(f"{store.where} has no archive of a cluster {name} (found: {there})")
+    return Cluster(store, name, chain, parts_in(chain))
+
+
+def open_clusters(store: Store, names: tuple[str, ...] = ()) -> list[Cluster]:
+    """The archives of these clusters; of all there are, if none is named."""
+    wanted = names or tuple(layout.clusters(store))
+    if not wanted:
+        raise NoArchive(f"{store.where} is no archive: make one with `replay capture`")
+    return [open_cluster(store, name) for name in wanted]
+
+
+def parts_in(chain: Chain) -> dict[Place, Part]:
+    """The partitions that manifests tell of.
+
+    Raises:
+        ArchiveCorrupt: what they tell overlaps, or leaves a partition out.
+    """
+    reaches: dict[Place, list[Reach]] = defaultdict(list)
+    segments: dict[Place, list[Segment]] = defaultdict(list)
+    for manifest in chain.manifests:
+        _check_alike(chain.manifests[0], manifest)
+        for reach in manifest.reaches:
+            reaches[reach.topic, reach.partition].append(reach)
+        for segment in manifest.segments:
+            segments[segment.topic, segment.partition].append(segment)
+    parts = {place: _part(some, segments.pop(place, [])) for place, some in sorted(reaches.items())}
+    _check_whole(parts, segments)
+    return parts
+
+
+def _check_alike(first: Manifest, manifest: Manifest) -> None:
+    if (first.topics, first.secrets) != (manifest.topics, manifest.secrets):
+        raise ArchiveCorrupt(
+            f"manifest {manifest.number} of cluster {manifest.cluster} has other topics, or other "
+            "secrets, than the first: restore it"
+        )
+
+
+def _part(reaches: list[Reach], segments: list[Segment]) -> Part:
+    gaps = []
+    for before, after in pairwise(reaches):
+        if after.start < before.end:
+            raise _overlap(after.topic, after.partition, range(after.start, before.end))
+        if after.start > before.end:
+            gaps.append(range(before.end, after.start))
+    for earlier, later in pairwise(segments):
+        if later.start < earlier.end:
+            raise _overlap(later.topic, later.partition, range(later.start, earlier.end))
+    return Part(reaches[0].start, reaches[-1].end, tuple(segments), tuple(gaps))
+
+
+def _overlap(topic: str, partition: int, twice: range) -> ArchiveCorrupt:
+    return ArchiveCorrupt(
+        f"offsets {twice.start} to {twice.stop - 1} of {topic} partition {partition} are archived "
+        "twice: restore the manifests"
+    )
+
+
+def _check_whole(parts: Mapping[Place, Part], left: Mapping[Place, list[Segment]]) -> None:
+    """Raise `ArchiveCorrupt` for a partition without number 0, or segments that nobody read."""
+    for topic, partition in (*left, *parts):
+        if (topic, partition) not in parts or (partition and (topic, partition - 1) not in parts):
+            raise ArchiveCorrupt(
+                f"the manifests leave out a partition of {topic} before {partition}: restore them"
+            )

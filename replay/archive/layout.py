@@ -1,0 +1,80 @@
+"""How the folders and files of an archive are called.
+
+Names that begin with `_` are passed over by whatever reads the folders as one table (Spark, DuckDB,
+Arrow): it finds the records, each once.
+"""
+
+import re
+from collections.abc import Iterator
+
+from replay.archive.store import Store
+from replay.errors import NoArchive
+
+_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+"""Names of clusters are made like those of topics: a folder is called after them."""
+
+_OFFSET_DIGITS = 19
+_HASH_DIGITS = 12
+"""Of a file's hash in its name: two appends that wrote differently never meet in one file."""
+
+
+def check_cluster(cluster: str) -> None:
+    """Raise `NoArchive` unless a cluster can be called so."""
+    if not _NAME.fullmatch(cluster):
+        raise NoArchive(
+            f"{cluster[:60]!r} cannot be the name of a cluster: take letters, digits, '.', '_', '-'"
+        )
+
+
+def clusters(store: Store) -> list[str]:
+    """The clusters in an archive."""
+    folders = (name.removeprefix("cluster=") for name in store.names("") if "cluster=" in name)
+    return [name for name in folders if store.names(manifests(name))]
+
+
+def folder(cluster: str) -> str:
+    """Where everything of a cluster lies."""
+    return f"cluster={cluster}"
+
+
+def manifests(cluster: str) -> str:
+    """Where the manifests of a cluster lie."""
+    return f"{folder(cluster)}/_manifest"
+
+
+def manifest(cluster: str, number: int) -> str:
+    """The name of a manifest, numbered from 1."""
+    return f"{manifests(cluster)}/{number:010}.json"
+
+
+def segment(cluster: str, topic: str, partition: int, span: range, sha256: str) -> str:
+    """The name of a segment of these offsets."""
+    return (
+        f"{_part(cluster, topic, partition)}/segment-{_span(span)}-{sha256[:_HASH_DIGITS]}.parquet"
+    )
+
+
+def winners(cluster: str, topic: str, partition: int, span: range, sha256: str) -> str:
+    """The name of a segment's winners."""
+    return (
+        f"{_part(cluster, topic, partition)}/_winners-{_span(span)}-{sha256[:_HASH_DIGITS]}.parquet"
+    )
+
+
+def snapshot(cluster: str, what: str, sha256: str, ending: str) -> str:
+    """The name of a part of a snapshot: rows of a topic, or what is folded of it."""
+    return f"{folder(cluster)}/_snapshots/{what}-{sha256[:_HASH_DIGITS]}.{ending}"
+
+
+def named_wrongly(cluster: str, names: Iterator[str]) -> str | None:
+    """The first of these names that lies elsewhere than in its cluster's folder."""
+    inside = folder(cluster) + "/"
+    return next((one for one in names if not one.startswith(inside) or ".." in one), None)
+
+
+def _part(cluster: str, topic: str, partition: int) -> str:
+    return f"{folder(cluster)}/topic={topic}/partition={partition}"
+
+
+def _span(span: range) -> str:
+    return f"{span.start:0{_OFFSET_DIGITS}}-{span.stop:0{_OFFSET_DIGITS}}"

@@ -1,0 +1,165 @@
+"""One capture: what a log has and the archive lacks, read once, appended by and by.
+
+A long capture makes count on the way what it has, so that whoever is killed loses the last part
+only; of each partition a prefix is archived at any time.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from controlplane.core.codec import decode_config
+from controlplane.core.entry import Batch
+from controlplane.core.profiles import KIP, Profile
+from controlplane.core.records import ConnectorConfig
+from controlplane.core.source_partitions import topics_of
+from controlplane.core.state import ClusterState, Topics
+from controlplane.logs.log import ReadableLog
+from controlplane.logs.missing import missing_topics
+from replay.archive.appending import Appending
+from replay.archive.cluster import Cluster, open_cluster
+from replay.archive.segments import SIZES, Sizes
+from replay.archive.store import Store
+from replay.capture.secrets import Secrets
+from replay.engine.local import Local
+from replay.engine.snapshots import daily
+from replay.errors import ArchiveConflict
+
+Ends = Mapping[str, Sequence[int]]
+
+Advance = Callable[[int], None]
+"""Called with how many records were read, again and again."""
+
+COMMIT_RECORDS = 5_000_000
+"""New records after which what was read so far is made to count."""
+
+_READER = Profile.of(KIP)
+
+
+class Target(NamedTuple):
+    """Which archive a log goes into, and how."""
+
+    store: Store
+    cluster: str
+    topics: Topics
+    secrets: Secrets
+    sizes: Sizes = SIZES
+
+
+class Captured(NamedTuple):
+    """What came of a capture."""
+
+    read: int
+    added: int
+    cluster: Cluster
+    left_out: tuple[str, ...]
+    """Topics of the log that are none of the cluster's."""
+
+
+class Capture:
+    """Reads a log into an archive.
+
+    `goes_on` says that the log is a living one: it is read from where the archive ends, and must
+    not end before that. A dump is compared with what is archived, from its beginning.
+    """
+
+    def __init__(
+        self, log: ReadableLog, target: Target, *, goes_on: bool, advance: Advance = lambda _: None
+    ) -> None:
+        self._log = log
+        self._target = target
+        self._goes_on = goes_on
+        self._advance = advance
+        self._appending = self._begin()
+        self._fresh = 0
+        self._own: set[str] = set()
+
+    async def run(self) -> Captured:
+        """Archive what the log has by now.
+
+        Raises:
+            ArchiveConflict: the log contradicts the archive.
+            ArchiveBusy: somebody else has appended meanwhile.
+            LogError: the log cannot be read, or has no config topic.
+        """
+        topics, there = self._target.topics, await self._log.topics()
+        missing_topics(topics, there)
+        read, before = 0, self._records
+        known = self._known_topics()
+        read += await self._read(topics.config)
+        wanted = {topics.offsets, topics.status, topics.commands, *known, *self._own}
+        for topic in sorted((wanted & there.keys()) - {topics.config}):
+            read += await self._read(topic)
+        self._appending.commit(daily)
+        cluster = open_cluster(self._target.store, self._target.cluster)
+        left_out = tuple(sorted(there.keys() - wanted - {topics.config}))
+        return Captured(read, _records(cluster) - before, cluster, left_out)
+
+    @property
+    def _records(self) -> int:
+        return _records(self._appending.cluster)
+
+    def _begin(self) -> Appending:
+        store, cluster, topics, secrets, sizes = self._target
+        return Appending(store, cluster, topics, secrets.mode, sizes)
+
+    def _known_topics(self) -> set[str]:
+        """The topics that are archived, or are named by what is."""
+        cluster = self._appending.cluster
+        if not cluster.parts:
+            return set()
+        return {*cluster.ends, *Local(cluster).own_topics(cluster.ends[cluster.topics.config])}
+
+    async def _read(self, topic: str) -> int:
+        """Read a topic up to where it ends now; answers how many records that were."""
+        begins = (await self._log.starts([topic]))[topic]
+        ends = (await self._log.ends([topic]))[topic]
+        self._check_ends(topic, ends)
+        start = {topic: self._starts(topic, len(ends))} if self._goes_on else None
+        read = 0
+        async for batch in self._log.read([topic], start, {topic: ends}):
+            read += len(batch)
+            self._take(batch, begins)
+            self._advance(len(batch))
+        for partition, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+            self._appending.reached(topic, partition, begin, end)
+        return read
+
+    def _take(self, batch: Batch, begins: Sequence[int]) -> None:
+        if batch.topic == self._target.topics.config:
+            self._own.update(_own_topics(batch, self._target.topics))
+        self._fresh += self._appending.add(self._target.secrets.without(batch))
+        self._appending.reached(
+            batch.topic, batch.partition, begins[batch.partition], batch.offsets[-1] + 1
+        )
+        if self._fresh >= COMMIT_RECORDS:
+            self._appending.commit()
+            self._appending, self._fresh = self._begin(), 0
+
+    def _starts(self, topic: str, partitions: int) -> list[int]:
+        """Where to go on: with the last record that is archived, which is compared."""
+        parts = self._appending.cluster.parts
+        found = (parts.get((topic, partition)) for partition in range(partitions))
+        return [part.segments[-1].end - 1 if part and part.segments else 0 for part in found]
+
+    def _check_ends(self, topic: str, ends: Sequence[int]) -> None:
+        """Raise `ArchiveConflict` for a living topic that ends before the archive does."""
+        for partition, end in enumerate(ends):
+            archived = self._appending.end_of(topic, partition)
+            if self._goes_on and archived is not None and end < archived:
+                raise ArchiveConflict(
+                    f"{topic} partition {partition} ends at {end}, and is archived up to "
+                    f"{archived}: it was made anew, so archive it as another cluster (--cluster)"
+                )
+
+
+def _records(cluster: Cluster) -> int:
+    return sum(one.stored.records for part in cluster.parts.values() for one in part.segments)
+
+
+def _own_topics(batch: Batch, topics: Topics) -> Iterable[str]:
+    """The offsets topics that connectors in these config records have of their own."""
+    state = ClusterState(_READER, topics)
+    for key, value in zip(batch.keys, batch.values, strict=True):
+        record = decode_config(key, value, _READER)
+        if isinstance(record, ConnectorConfig) and record.properties is not None:
+            yield from topics_of(state, record.properties)

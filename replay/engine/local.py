@@ -1,0 +1,135 @@
+"""The engine in this process: threads over partitions, no JVM. For all but fleets the fastest."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from controlplane.core.entry import Batch
+from controlplane.core.evolve import Part
+from controlplane.core.profiles import KIP, Profile
+from controlplane.core.state import ClusterState
+from controlplane.core.views import offsets_topics
+from controlplane.logs.cuts import Cut
+from replay.archive.cluster import Cluster
+from replay.archive.manifest import Snapshot
+from replay.engine.folded import thawed
+from replay.engine.folding import Question, Reduced, states
+from replay.engine.moments import cut_at
+from replay.engine.plan import Begun, PartPlan, Plan, nearest, planned
+from replay.engine.reading import Reader
+from replay.kernels.batches import batch
+
+
+class Options(NamedTuple):
+    """How to read an archive."""
+
+    exactly_once: bool = False
+    """As workers with exactly-once support do: without records of aborted transactions."""
+    derived: bool = True
+    """Snapshots and winners may stand in for the records that they were made of."""
+
+
+class Local:
+    """Answers questions about the archive of one cluster."""
+
+    def __init__(self, cluster: Cluster, options: Options | None = None) -> None:
+        self.cluster = cluster
+        self._options = options or Options()
+        self._thawed: dict[tuple[str, tuple[str, ...]], dict[str, dict[Profile, Part]]] = {}
+
+    def plan(self, moment: str | None, profiles: Sequence[Profile]) -> Plan:
+        """What is to be read for the states at a moment; None: at the end of the archive.
+
+        Raises:
+            UnknownMoment: not such a text, or the archive has nothing there.
+            ArchiveCorrupt: a file in which the moment lies is missing or damaged.
+        """
+        return self.plan_at(cut_at(self.cluster, moment, self.own_topics), profiles)
+
+    def plan_at(self, cut: Cut, profiles: Sequence[Profile]) -> Plan:
+        """What is to be read for the states at a cut."""
+        derived = self._options.derived
+        snapshot = nearest(self.cluster, cut.ends) if derived else None
+        folded = tuple(self._known(snapshot, profiles)) if snapshot else ()
+        return planned(self.cluster, cut, Begun(snapshot, folded), derived=derived)
+
+    def states(self, plan: Plan, profiles: Sequence[Profile]) -> list[ClusterState]:
+        """What a worker of each release knows at the plan's cut.
+
+        Raises:
+            ArchiveCorrupt: a file is missing or damaged.
+        """
+        question = Question(self.cluster.topics, profiles, plan.ends, self._options.exactly_once)
+        return states(question, self._reduced(plan, profiles))
+
+    def _reduced(self, plan: Plan, profiles: Sequence[Profile]) -> list[Reduced]:
+        begun = {
+            topic: known
+            for topic, known in self._known(plan.snapshot, profiles).items()
+            if topic in plan.folded
+        }
+        reader = self._reader(profiles)
+        busy = [part for part in plan.parts if part.rows]
+        with ThreadPoolExecutor(_threads(busy)) as threads:
+            tables = list(threads.map(reader.reduced, busy))
+        batches: dict[str, list[Batch]] = {topic: [] for topic in begun}
+        for part, table in zip(busy, tables, strict=True):
+            batches.setdefault(part.topic, [])
+            if table.num_rows:
+                batches[part.topic].append(batch(part.topic, part.partition, table))
+        return [
+            Reduced(topic, some, _Ranked(reader, plan.parts_of(topic)), begun.get(topic, {}))
+            for topic, some in batches.items()
+        ]
+
+    def _known(
+        self, snapshot: Snapshot | None, profiles: Sequence[Profile]
+    ) -> dict[str, dict[Profile, Part]]:
+        """What a snapshot knows of topics, for all of these releases."""
+        if snapshot is None or snapshot.folded is None:
+            return {}
+        key = snapshot.folded.file, tuple(one.release for one in profiles)
+        if key not in self._thawed:  # asked when planning, and again when folding
+            store, topics = self.cluster.store, self.cluster.topics
+            support = self._options.exactly_once
+            self._thawed[key] = thawed(
+                store, snapshot.folded, topics, profiles, exactly_once=support
+            )
+        return self._thawed[key]
+
+    def _reader(self, profiles: Sequence[Profile]) -> Reader:
+        return Reader(
+            self.cluster.store,
+            self.cluster.topics,
+            profiles,
+            exactly_once=self._options.exactly_once,
+        )
+
+    def own_topics(self, config_ends: Sequence[int]) -> list[str]:
+        """The offsets topics of connectors' own that are named up to these ends, as all see it."""
+        topics = self.cluster.topics
+        reading = Local(self.cluster, self._options._replace(exactly_once=False))
+        cut = {topics.config: config_ends}
+        kip = [Profile.of(KIP)]
+        (state,) = reading.states(reading.plan_at(Cut(cut), kip), kip)
+        named = {one for name in state.config.connectors for one in offsets_topics(state, name)}
+        return sorted(named - {topics.offsets})
+
+
+class _Ranked:
+    """Reads the last rows of an offsets topic once more, with their ranks."""
+
+    def __init__(self, reader: Reader, plans: Sequence[PartPlan]) -> None:
+        self._reader = reader
+        self._plans = plans
+
+    def __call__(self) -> list[Batch]:
+        tables = ((part, self._reader.ranked(part)) for part in self._plans if part.rows)
+        return [
+            batch(part.topic, part.partition, table) for part, table in tables if table.num_rows
+        ]
+
+
+def _threads(parts: Sequence[PartPlan]) -> int:
+    return max(1, min(len(parts), os.cpu_count() or 1))

@@ -1,0 +1,160 @@
+"""Where in an archive a moment lies: a cut through all partitions, as the service finds it.
+
+A time is a prefix of the one order (`core.order`), never a filter on timestamps: those run
+backwards. Segments tell how late a partition was at their end, row groups what their greatest
+timestamp is, so of each partition one row group is read at most.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+
+from controlplane.core.moments import (
+    UnknownMoment,
+    is_vector,
+    read_position,
+    read_time_ms,
+    read_vector,
+    shown,
+    too_early,
+)
+from controlplane.core.order import Rank, time_limit
+from controlplane.logs.cuts import Cut, fitted, padded
+from replay.archive.cluster import Cluster, Part
+from replay.archive.segments import opened
+from replay.engine.places import UNKNOWN_MS, inside, time_of_offset
+
+MOMENT_LENGTH = 4_096
+"""Characters of a moment: room for a vector over hundreds of partitions, none for a flood."""
+
+OwnTopics = Callable[[Sequence[int]], Iterable[str]]
+"""Which offsets topics of connectors' own the config topic names up to its ends."""
+
+
+def cut_at(cluster: Cluster, moment: str | None, own_topics: OwnTopics) -> Cut:
+    """The cut at a moment (see `core.order.ends_at`); None: all that is archived.
+
+    Raises:
+        UnknownMoment: not such a text, or the archive has nothing there.
+    """
+    names = _named(cluster)
+    ends = cluster.ends
+    if moment is None:
+        return Cut(_with_own(cluster, {name: ends[name] for name in names}, own_topics))
+    if len(moment) > MOMENT_LENGTH:
+        raise UnknownMoment(f"a moment has at most {MOMENT_LENGTH} characters")
+    if is_vector(moment):
+        return _fitted(cluster, moment, names)
+    now = _with_own(cluster, {name: ends[name] for name in names}, own_topics)
+    limit = _limit(cluster, moment, list(now))
+    config = cluster.topics.config
+    own = [one for one in own_topics(ends_within(cluster, config, limit)) if one in ends]
+    wanted = dict.fromkeys([*names, *own])
+    return Cut({topic: ends_within(cluster, topic, limit) for topic in wanted})
+
+
+def _named(cluster: Cluster) -> list[str]:
+    """Those of the cluster's topics that are archived; the config topic must be."""
+    topics, there = cluster.topics, cluster.ends
+    if topics.config not in there:
+        raise UnknownMoment(f"the archive of {cluster.name} has no {topics.config}: capture it")
+    wanted = (topics.config, topics.offsets, topics.status, topics.commands)
+    return [topic for topic in wanted if topic in there]
+
+
+def _with_own(
+    cluster: Cluster, ends: dict[str, list[int]], own_topics: OwnTopics
+) -> dict[str, list[int]]:
+    """The same, with the offsets topics of connectors that have one of their own."""
+    there = cluster.ends
+    own = own_topics(ends[cluster.topics.config])
+    return ends | {topic: there[topic] for topic in own if topic in there and topic not in ends}
+
+
+def _fitted(cluster: Cluster, moment: str, names: list[str]) -> Cut:
+    """The cut that somebody's vector means."""
+    vector, there = read_vector(moment), cluster.ends
+    unknown = sorted(vector.keys() - there.keys())
+    if unknown:
+        raise UnknownMoment(
+            f"the archive of {cluster.name} has no topic {shown(unknown[0])}: it has "
+            f"{', '.join(names)}"
+        )
+    ends = {topic: there[topic] for topic in dict.fromkeys([*names, *vector])}
+    cut = fitted(vector, ends, cluster.topics.config)
+    _check_begun(cluster, cut.ends[cluster.topics.config])
+    return cut
+
+
+def _check_begun(cluster: Cluster, ends: Sequence[int]) -> None:
+    """Raise `UnknownMoment` for ends that lie before the archive of the config topic begins."""
+    for part, end in zip(cluster.parts_of(cluster.topics.config), ends, strict=False):
+        if 0 < end <= part.start:
+            raise UnknownMoment(
+                f"the archive of {cluster.name} begins with config@{part.start}: "
+                "what was before is not in it"
+            )
+
+
+# --- ranks ----------------------------------------------------------------------------------
+
+
+def _limit(cluster: Cluster, moment: str, topics: list[str]) -> Rank:
+    """The rank up to which records are in."""
+    if "@" in moment:
+        return _rank_of(cluster, moment, topics)
+    time_ms = read_time_ms(moment)
+    segments = [
+        one for topic in topics for part in cluster.parts_of(topic) for one in part.segments
+    ]
+    first_ms = min((one.first_ms for one in segments if one.first_ms >= 0), default=None)
+    if segments and first_ms is None:
+        raise UnknownMoment("the times of these records are unknown: give a record, as config@57")
+    if first_ms is not None and time_ms < first_ms:
+        raise too_early(moment, time_ms, first_ms)
+    return time_limit(time_ms)
+
+
+def _rank_of(cluster: Cluster, moment: str, topics: list[str]) -> Rank:
+    """The rank of a record."""
+    topic, partition, offset = read_position(moment, cluster.topics)
+    part = cluster.parts.get((topic, partition))
+    if part is None or topic not in topics:
+        raise UnknownMoment(f"the archive has no record at {moment}: no such topic or partition")
+    at = bisect_left(part.segments, offset + 1, key=lambda one: one.end)
+    if at < len(part.segments):
+        segment = part.segments[at]
+        file = opened(cluster.store, segment.stored)
+        time_ms = time_of_offset(file, offset, _before_ms(part, at))
+        if time_ms is not None:
+            return time_ms, partition, offset, topic
+    if not part.segments:
+        raise UnknownMoment(f"the archive has no record at {moment}: {topic} has none there")
+    first, last = part.segments[0].start, part.segments[-1].end - 1
+    raise UnknownMoment(
+        f"the archive has no record at {moment}: {topic} reaches from {first} to {last} there, "
+        "and not every offset between them is a record"
+    )
+
+
+def _before_ms(part: Part, at: int) -> int | None:
+    """The running maximum before a segment of a partition."""
+    return part.segments[at - 1].latest_ms if at else None
+
+
+def ends_within(cluster: Cluster, topic: str, limit: Rank) -> list[int]:
+    """The ends of a topic's records up to a rank, none beyond what is archived."""
+    ends = [_end_within(cluster, part, limit) for part in cluster.parts_of(topic)]
+    return padded(ends, cluster.ends[topic])
+
+
+def _end_within(cluster: Cluster, part: Part, limit: Rank) -> int:
+    # Of the segments whose last record has an earlier time all is in.
+    first = bisect_left(part.segments, limit[0], key=lambda one: max(one.latest_ms, UNKNOWN_MS))
+    end = part.segments[first - 1].end if first else 0
+    for at in range(first, len(part.segments)):
+        segment = part.segments[at]
+        found = inside(opened(cluster.store, segment.stored), segment, limit, _before_ms(part, at))
+        end = found.end or end
+        if not found.whole:
+            break
+    return end

@@ -1,0 +1,25 @@
+"""What can be wrong with an archive or a question about it: one sentence each, with what to do."""
+
+
+class ReplayError(Exception):
+    """The archive stays as it was. The message says whose fault it is, and what to do."""
+
+
+class NoArchive(ReplayError):
+    """There is no archive, or none of this cluster; or it is of a format that is not known here."""
+
+
+class ArchiveCorrupt(ReplayError):
+    """Files of an archive are missing, damaged, altered, or contradict each other."""
+
+
+class ArchiveConflict(ReplayError):
+    """What is to be archived contradicts what is archived already."""
+
+
+class ArchiveBusy(ReplayError):
+    """Somebody else has appended meanwhile. Doing it again helps."""
+
+
+class NotCapturable(ReplayError):
+    """A source is there, and is not what an archive can be made of."""

@@ -1,0 +1,45 @@
+"""Rows as the core takes them: a batch of one partition."""
+
+import pyarrow as pa
+
+from controlplane.core.entry import Decoded, Entry, Headers
+
+Header = dict[str, bytes | None]
+
+
+def batch(topic: str, partition: int, table: pa.Table) -> Decoded:
+    """Rows of one partition (at least one) as a batch; what the table lacks was not wanted."""
+    columns = {name: table.column(name) for name in table.column_names}
+    length = table.num_rows
+    headers = columns["headers"].to_pylist() if "headers" in columns else []
+    marks = columns["aborted"].to_pylist() if "aborted" in columns else []
+    return Decoded(
+        topic,
+        partition,
+        columns["offset"].to_pylist(),
+        columns["timestamp"].to_pylist() if "timestamp" in columns else [-1] * length,
+        columns["key"].to_pylist(),
+        columns["value"].to_pylist(),
+        {row: _headers(some) for row, some in enumerate(headers) if some},
+        frozenset(row for row, is_aborted in enumerate(marks) if is_aborted),
+    )
+
+
+def _headers(stored: list[Header]) -> Headers:
+    """Headers as an entry has them; their names are stored as bytes, for any text may be one."""
+    return tuple(
+        ((one["name"] or b"").decode("utf-8", "surrogatepass"), one["value"]) for one in stored
+    )
+
+
+def stored_headers(entry_headers: Headers) -> list[Header] | None:
+    """Headers as rows have them; None: there are none."""
+    return [
+        {"name": name.encode("utf-8", "surrogatepass"), "value": value}
+        for name, value in entry_headers
+    ] or None
+
+
+def entries(topic: str, partition: int, table: pa.Table) -> list[Entry]:
+    """Rows of one partition as entries."""
+    return list(batch(topic, partition, table).entries())

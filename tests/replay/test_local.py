@@ -1,0 +1,146 @@
+"""The engine without a JVM says of an archive what the service says of the log: all of it."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from controlplane.core.entry import Entry
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.profiles import PROFILES, Profile
+from controlplane.core.state import ClusterState
+from controlplane.scenario.story import Step, read_story
+from replay.engine.local import Options
+from tests.conftest import PROVE
+from tests.laws.entries import logs, profiles
+from tests.recorded import EXACTLY_ONCE, HISTORIES, recorded_entries
+from tests.replay.archived import archive, capture, cluster_in, log_of, replayed, served
+
+STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
+
+EXAMPLES = 1_500 if PROVE else 60
+PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
+"""An example takes some 40 ms: the smallest that fails is looked for where there is time."""
+
+DAY_MS = 86_400_000
+
+
+def observed(steps: list[Step]) -> dict[str, list[Profile]]:
+    """The moments of a story at which somebody was asked, and the releases that were."""
+    releases = {step.worker: step.release for step in steps if step.release is not None}
+    found: dict[str, list[Profile]] = {}
+    for step in steps:
+        if step.kind == "observe":
+            moment = vector(step)
+            profile = Profile.of(releases[step.worker])
+            if profile not in found.setdefault(moment, []):
+                found[moment].append(profile)
+    return found
+
+
+def vector(step: Step) -> str:
+    """Up to where the topics had been read when a step was over."""
+    return msgspec.json.encode(step.positions).decode()
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_recorded_clusters_at_every_observed_point(name: str, tmp_path: Path) -> None:
+    """Each release that was asked, at each point where it was, from winners and from segments."""
+    entries = recorded_entries(name)
+    log, cluster = log_of(entries), archive(tmp_path, entries)
+    exactly_once = name in EXACTLY_ONCE
+    points = observed(read_story(HISTORIES / f"{name}.story.jsonl"))
+    assert points
+    for moment, asked in points.items():
+        expected = served(log, moment, asked, exactly_once=exactly_once)
+        for derived in (True, False):
+            assert replayed(cluster, moment, asked, Options(exactly_once, derived)) == expected
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_recorded_clusters_as_every_release_sees_them(name: str, tmp_path: Path) -> None:
+    """All profiles at once, at the end."""
+    entries = recorded_entries(name)
+    assert replayed(archive(tmp_path, entries), None, PROFILES) == served(
+        log_of(entries), None, PROFILES
+    )
+
+
+def spread(log: list[Entry]) -> list[Entry]:
+    """The same log over some days: 50 ms become as many thirds of a day."""
+    return [
+        Entry(
+            one.topic,
+            one.partition,
+            one.offset,
+            1_700_000_000_000 + (one.timestamp - 1_000) * DAY_MS // 9,
+            one.key,
+            one.value,
+            one.headers,
+            one.aborted,
+        )
+        for one in log
+    ]
+
+
+def moments(log: list[Entry]) -> list[str | None]:
+    """The end of a log, each of its records, and each of its times."""
+    positions = [f"{one.topic}@{one.partition}:{one.offset}" for one in log]
+    return [None, *positions, *(str(one.timestamp) for one in log)]
+
+
+@settings(max_examples=EXAMPLES, phases=PHASES)
+@given(logs(), st.lists(profiles, min_size=1, max_size=3), st.booleans(), st.data())
+def test_random_logs_at_random_moments(
+    log: list[Entry], asked: list[Profile], exactly_once: bool, data: st.DataObject
+) -> None:
+    """Captured in parts, with snapshots and without, as of any moment."""
+    log = spread(log)
+    moment = data.draw(st.sampled_from(moments(log)))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(log)), max_size=2)))
+    if exactly_once:
+        asked = [one for one in asked if one.exactly_once_support] or [Profile.of("kip")]
+    with TemporaryDirectory() as folder:
+        for end in (*cuts, len(log)):
+            capture(Path(folder), log_of(log[:end]))
+        cluster = cluster_in(Path(folder))
+        expected = _or_refusal(
+            partial(served, log_of(log), moment, asked, exactly_once=exactly_once)
+        )
+        for derived in (True, False):
+            options = Options(exactly_once, derived)
+            assert _or_refusal(partial(replayed, cluster, moment, asked, options)) == expected
+
+
+def _or_refusal(states: Callable[[], list[ClusterState]]) -> list[ClusterState] | str:
+    """States, or that there is no such moment: records may lie in topics that nobody reads."""
+    try:
+        return states()
+    except UnknownMoment:
+        return "unknown moment"
+
+
+@settings(max_examples=EXAMPLES, phases=PHASES)
+@given(logs(), st.data())
+def test_a_vector_is_a_prefix_of_each_partition(log: list[Entry], data: st.DataObject) -> None:
+    """Whatever vector somebody gives: the service and the archive understand it alike."""
+    log = spread(log)
+    ends: dict[str, list[int]] = {"connect-configs": [data.draw(st.integers(0, 60))]}
+    for topic in ("connect-offsets", "connect-status"):
+        if any(one.topic == topic for one in log):
+            ends[topic] = data.draw(st.lists(st.integers(0, 40), max_size=1))
+    moment = str(ends).replace("'", '"')
+    kip = [Profile.of("kip")]
+    with TemporaryDirectory() as folder:
+        cluster = archive(Path(folder), log)
+        begins = cluster.starts["connect-configs"][0]
+        if 0 < ends["connect-configs"][0] <= begins:
+            with pytest.raises(UnknownMoment, match=f"begins with config@{begins}"):
+                replayed(cluster, moment, kip)
+        else:
+            assert replayed(cluster, moment, kip) == served(log_of(log), moment, kip)
