@@ -66,6 +66,7 @@ bench: $(READY) ## Measure folding and starting, beside others
 	$(BIN)/python -m benchmarks.commands
 	$(BIN)/python -m benchmarks.start
 	$(BIN)/python -m benchmarks.boot
+	$(BIN)/python -m benchmarks.rest
 
 oracle: $(READY) ## Compare with Kafka's own classes; write docs/releases.md and the catalogues anew
 	@tools/java

@@ -1,79 +1,72 @@
 """Asks a server over connections that stay open, as fast as it answers, and tells how long it took.
 
-    python -m benchmarks.asking < {"host", "port", "connections", "seconds", "requests": [[…]]}
+    python -m benchmarks.asking < {"host", "port", "seconds", "requests": […]}
 
 A process of its own, and little more than sockets: what is measured is the server. Each connection
 has requests of its own, `[method, path, body]`, and asks them in a circle, one after the other; it
 ends when the time is up, and then has asked each at least once.
 """
 
-import asyncio
 import json
+import re
+import selectors
+import socket
 import sys
 import time
 from typing import Any
 
 _END_OF_HEAD = b"\r\n\r\n"
-_LENGTH = b"content-length:"
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_PIECE_BYTES = 1 << 16
 
 
 class BadAnswer(Exception):
     """An answer that is an error, or that is not understood: nothing is measured then."""
 
 
-class Connection(asyncio.Protocol):
+class Connection:
     """Asks, waits for the answer, asks again."""
 
-    def __init__(self, requests: list[bytes], seconds: float) -> None:
-        self._requests = requests
-        self._deadline = time.perf_counter() + seconds
-        self._got = b""
-        self._asked_at = 0.0
+    def __init__(self, address: tuple[str, int], requests: list[bytes], deadline: float) -> None:
+        self.socket = socket.create_connection(address)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.took: list[float] = []
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: Any) -> None:
-        """Begin."""
-        self._transport = transport
+        self._requests = requests
+        self._deadline = deadline
+        self._got = b""
         self._ask()
 
-    def data_received(self, data: bytes) -> None:
-        """Take a piece of an answer."""
-        self._got += data
-        head, end, body = self._got.partition(_END_OF_HEAD)
-        if not end or len(body) < _length(head):
-            return
+    def goes_on(self) -> bool:
+        """Take a piece of an answer, and ask again if it is whole; False at the end."""
+        self._got += self.socket.recv(_PIECE_BYTES)
+        if not _is_whole(self._got):
+            return True
         now = time.perf_counter()
         self.took.append(now - self._asked_at)
-        if head[9:10] != b"2":
-            self.ended.set_exception(BadAnswer(self._got.decode("latin-1")))
-            self._transport.close()
-        elif now > self._deadline and len(self.took) >= len(self._requests):
-            self.ended.set_result(None)
-            self._transport.close()
-        else:
-            self._got = b""
-            self._ask()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The other side has ended it; or we have."""
-        if not self.ended.done():
-            self.ended.set_exception(exc or BadAnswer("the server has closed the connection"))
+        if now > self._deadline and len(self.took) >= len(self._requests):
+            return False
+        self._ask()
+        return True
 
     def _ask(self) -> None:
+        self._got = b""
         request = self._requests[len(self.took) % len(self._requests)]
         self._asked_at = time.perf_counter()
-        self._transport.write(request)
+        self.socket.sendall(request)
 
 
-def _length(head: bytes) -> int:
-    """How many bytes of body follow."""
-    for line in head.lower().split(b"\r\n")[1:]:
-        if line.startswith(_LENGTH):
-            return int(line.removeprefix(_LENGTH))
-        if line.startswith(b"transfer-encoding:"):
-            raise BadAnswer("the answer is too long to have a length")
-    return 0
+def _is_whole(got: bytes) -> bool:
+    """Whether an answer has come to its end, which must be a good one."""
+    head = got.find(_END_OF_HEAD)
+    if head < 0 and got:
+        return False
+    if got[9:10] != b"2":
+        raise BadAnswer(got.decode("latin-1") or "the server has closed the connection")
+    length = _LENGTH.search(got, 0, head)
+    body = len(got) - head - len(_END_OF_HEAD)
+    if length is None and body:
+        raise BadAnswer("an answer without a length")
+    return body >= (int(length[1]) if length else 0)
 
 
 def _request(host: str, method: str, path: str, body: str | None) -> bytes:
@@ -83,24 +76,24 @@ def _request(host: str, method: str, path: str, body: str | None) -> bytes:
     return "\r\n".join([*lines, "", body or ""]).encode()
 
 
-async def ask(told: dict[str, Any]) -> dict[str, Any]:
+def ask(told: dict[str, Any]) -> dict[str, Any]:
     """All connections at once: seconds of each request, and of the whole."""
-    host, port = told["host"], told["port"]
-    loop = asyncio.get_running_loop()
+    host = told["host"]
+    asked = [[_request(host, *one) for one in own] for own in told["requests"]]
     began = time.perf_counter()
-    connections = []
-    for own in told["requests"]:
-        sent = [_request(host, *one) for one in own]
-        made = loop.create_connection(
-            lambda sent=sent: Connection(sent, told["seconds"]),  # type: ignore[misc]
-            host,
-            port,
-        )
-        connections.append((await made)[1])
-    await asyncio.gather(*(one.ended for one in connections))
+    deadline = began + told["seconds"]
+    connections = [Connection((host, told["port"]), own, deadline) for own in asked]
+    with selectors.DefaultSelector() as selector:
+        for one in connections:
+            selector.register(one.socket, selectors.EVENT_READ, one)
+        while selector.get_map():
+            for key, _ in selector.select():
+                if not key.data.goes_on():
+                    selector.unregister(key.fileobj)
+                    key.data.socket.close()
     whole = time.perf_counter() - began
-    return {"seconds": whole, "took": [one for each in connections for one in each.took]}
+    return {"seconds": whole, "took": [took for one in connections for took in one.took]}
 
 
 if __name__ == "__main__":
-    json.dump(asyncio.run(ask(json.load(sys.stdin))), sys.stdout)
+    json.dump(ask(json.load(sys.stdin)), sys.stdout)

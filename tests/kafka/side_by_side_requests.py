@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterator
 from urllib.parse import quote
 
+import msgspec
+
 from tests.rest.at_work import SINK, SOURCE
 from tests.rest.probes.rows import Row
 
@@ -73,19 +75,7 @@ def script(lines: str, release: str) -> list[Row]:
         *_sink(sink),
         *_end(),
     ]
-    return [_numbered(row, number) for number, row in enumerate(rows, 1)]
-
-
-def _numbered(row: Row, n: int) -> Row:
-    return Row(
-        n=n,
-        kind=row.kind,
-        method=row.method,
-        path=row.path,
-        headers=row.headers,
-        body=row.body,
-        contains=row.contains,
-    )
+    return [msgspec.structs.replace(row, n=number) for number, row in enumerate(rows, 1)]
 
 
 def ask(method: str, path: str, body: object = None, **headers: str) -> Row:
