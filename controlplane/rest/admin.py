@@ -6,8 +6,9 @@ None of it lies in a log, and so none of it has a past.
 import asyncio
 
 from controlplane.core.context import Context
+from controlplane.core.plan import Plan
 from controlplane.logs.log import LogError
-from controlplane.rest import loggers, plugins
+from controlplane.rest import loggers, plans, plugins
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import OK, Answer, NoSuchPath
 from controlplane.rest.health import health
@@ -51,9 +52,13 @@ async def show_logger(call: Call) -> Answer:
 
 
 async def change_logger(call: Call) -> Answer:
-    """`PUT /admin/loggers/{l}`, of this worker."""
+    """`PUT /admin/loggers/{l}`, of this worker: no record is written for it."""
+    call.check_present()
     (namespace,) = call.names
-    return loggers.set_level(_loggers(call), call.body, namespace, call.profile)
+    known, level = _loggers(call), loggers.wanted(call.body, call.profile)
+    if call.is_rehearsed():
+        return Answer(OK, plans.shown(Plan(()), call.profile.release))
+    return Answer(OK, known.change(namespace, level, call.profile))
 
 
 def _loggers(call: Call) -> Loggers:

@@ -11,6 +11,7 @@ from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
 from controlplane.follower import Follower
 from controlplane.logs.log import LogError, ReadableLog
+from controlplane.rest.errors import BadQuestion
 from controlplane.rest.loggers import Loggers
 from controlplane.rest.requests import Request
 from controlplane.watching import Watching
@@ -101,6 +102,26 @@ class Call(NamedTuple):
     def flag(self, name: str) -> bool:
         """Whether a query parameter is true."""
         return (self.asked(name) or "").lower() == "true"
+
+    def is_rehearsed(self) -> bool:
+        """Whether it is only to be told what would be done (`dry_run=true`).
+
+        Raises:
+            BadQuestion: it says neither yes nor no, and then nothing is done.
+        """
+        given = self.asked("dry_run")
+        if given is not None and given.lower() not in ("true", "false"):
+            raise BadQuestion(f"dry_run={given} is neither true nor false: nothing has been done")
+        return self.flag("dry_run")
+
+    def check_present(self) -> None:
+        """Refuse to do something to the past.
+
+        Raises:
+            BadQuestion: the request is about a moment of it.
+        """
+        if self.request.as_of is not None:
+            raise BadQuestion("as_of= asks for the past, and nothing can be done to it")
 
     async def then(self) -> Then:
         """The state at the moment that is asked for."""

@@ -17,7 +17,7 @@ from controlplane.core.decide.topics import level_named
 from controlplane.core.plan import Rejected
 from controlplane.core.profiles import Profile
 from controlplane.rest import bodies
-from controlplane.rest.errors import OK, Answer, NotFound, refused
+from controlplane.rest.errors import NotFound, refused
 
 ROOT = "root"
 
@@ -124,16 +124,16 @@ class Loggers:
         return shown
 
 
-def set_level(loggers: Loggers, body: bytes | None, namespace: str, profile: Profile) -> Answer:
-    """`PUT /admin/loggers/{l}`, of this worker alone.
+def wanted(body: bytes | None, profile: Profile) -> str:
+    """The level that `PUT /admin/loggers/{l}` asks for, one of `LEVELS`.
 
     Raises:
-        RestError: the body names no level.
+        RestError: the body names none.
     """
     level = level_named(bodies.level(body, profile), profile)
     if isinstance(level, Rejected):
         raise refused(level)
-    return Answer(OK, loggers.change(namespace, level, profile))
+    return level
 
 
 def for_cluster(query: dict[str, list[str]], profile: Profile) -> bool:

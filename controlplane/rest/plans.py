@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from controlplane.core.plan import Draft, Plan, Step
+from controlplane.core.shown import plain
 
 
 def shown(plan: Plan, release: str) -> dict[str, Any]:
@@ -15,14 +16,14 @@ def shown(plan: Plan, release: str) -> dict[str, Any]:
         "steps": [_step(step) for step in plan.steps],
         "commit_point": plan.commit_point,
         "assumed": list(plan.assumed),
-        "outcome": msgspec.to_builtins(plan.outcome),
+        "outcome": plain(msgspec.to_builtins(plan.outcome)),
     }
 
 
 def _step(step: Step) -> dict[str, Any]:
     told: dict[str, Any] = {"name": step.name, "records": [_record(one) for one in step.records]}
     if step.action is not None:
-        told["action"] = msgspec.to_builtins(step.action)
+        told["action"] = plain(msgspec.to_builtins(step.action))
     if step.undo is not None:
         told["undo"] = _step(step.undo)
     return told | {"read_back": list(step.barrier), "best_effort": step.best_effort}

@@ -32,7 +32,6 @@ from controlplane.rest.calls import Call, Commands, Part
 from controlplane.rest.errors import (
     OK,
     Answer,
-    BadQuestion,
     Failed,
     NoSuchMethod,
     NoSuchPath,
@@ -195,8 +194,7 @@ def _doing(route: writes.Route) -> Answering:
     async def answer(call: Call) -> Answer:
         commands = call.service.commands
         assert commands is not None  # else this endpoint is not there
-        if call.request.as_of is not None:
-            raise BadQuestion("as_of= asks for the past, and nothing can be done to it")
+        call.check_present()
         signature = await _signature(call) if route.body == "bytes" else None
         asking = asks.Asking(call.profile, call.query, call.body, signature=signature)
         return await _obeyed(call, commands, route.meant(asking, *call.names))
@@ -208,11 +206,12 @@ async def _undo(call: Call) -> Answer:
     """Put a connector back as it was."""
     commands = call.service.commands
     assert commands is not None  # else this endpoint is not there
+    call.check_present()
     return await _obeyed(call, commands, await pasts.meant_by_undo(call))
 
 
 async def _obeyed(call: Call, commands: Commands, command: AnyCommand) -> Answer:
-    if call.flag("dry_run"):
+    if call.is_rehearsed():
         return await _planned(call, commands, command)
     return await _done(call, commands, command)
 

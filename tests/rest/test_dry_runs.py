@@ -1,0 +1,181 @@
+"""`dry_run=true`: each request that changes something has a plan to show, and changes nothing."""
+
+import hmac
+from base64 import b64encode
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from controlplane.core.context import Worker
+from controlplane.core.plan import GroupOffsets
+from controlplane.core.profiles import Profile
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import ControlPlane, Settings
+from controlplane.rest import routes
+from tests.controller.scene import plane_on
+from tests.rest.at_work import JSON, SINK, SOURCE
+from tests.rest.broker import Broker
+from tests.rest.probes.rows import Row
+from tests.rest.probes.runtime import KEY, Recording, Runtime
+from tests.rest.serving import catalogue, client_of
+
+
+class Scene(NamedTuple):
+    """A cluster at work: `orders` runs, `copies` and `sink` have run and are stopped."""
+
+    plane: ControlPlane
+    client: httpx.AsyncClient
+    broker: Broker
+
+    async def seen(self) -> tuple[Any, GroupOffsets, Any]:
+        """All that a command could change: the log, consumer groups, this worker's loggers."""
+        levels = (await self.client.get("/admin/loggers")).json()
+        ends = await self.plane.log.ends([*await self.plane.log.topics()])
+        return ends, await self.broker.group_offsets("connect-sink"), levels
+
+
+@asynccontextmanager
+async def at_rest() -> AsyncIterator[Scene]:
+    """The scene, when all has come to where it is to be."""
+    log, broker = MemoryLog(), Broker()
+    settings = Settings(worker=Worker(key_converter=JSON, value_converter=JSON))
+    async with (
+        plane_on(log, settings, plugins=catalogue(), outside=broker) as plane,
+        client_of(plane.app) as client,
+    ):
+        runtime = Runtime(log, plane, broker, Recording({}, {}), Profile.of("kip"))
+        await runtime.lead()
+        runtime.write(Row(n=0, kind="file", path="a.txt", lines=["one", "two"]))
+        for name, about in _CONFIGS.items():
+            created = await client.post("/connectors", json={"name": name, "config": about})
+            assert created.status_code == 201
+        await runtime.settle(long=True)
+        for name in ("copies", "sink"):
+            assert (await client.put(f"/connectors/{name}/stop")).status_code == 204
+        await runtime.settle(long=True)
+        yield Scene(plane, client, broker)
+
+
+_FILE = {"connector.class": SOURCE, "file": "a.txt", "topic": "lines"}
+_CONFIGS: Mapping[str, Mapping[str, str]] = {
+    "orders": _FILE,
+    "copies": _FILE,
+    "sink": {"connector.class": SINK, "file": "b.txt", "topics": "lines"},
+}
+
+
+class Case(NamedTuple):
+    """A request, and of what its plan consists: keys of records, or kinds of actions."""
+
+    method: str
+    path: str
+    does: list[str]
+    body: Any = None
+    query: Mapping[str, str] = {}
+
+
+_SOURCE_OFFSETS = {"offsets": [{"partition": {"filename": "a.txt"}, "offset": {"position": 3}}]}
+_SINK_OFFSETS = {
+    "offsets": [
+        {
+            "partition": {"kafka_topic": "lines", "kafka_partition": 0},
+            "offset": {"kafka_offset": 1},
+        }
+    ]
+}
+_OFFSET = '["copies",{"filename":"a.txt"}]'
+
+CASES = (
+    Case("POST", "connectors", ["connector-new"], {"name": "new", "config": _FILE}),
+    Case("PUT", "connectors/orders/config", ["connector-orders"], _FILE),
+    Case("PATCH", "connectors/orders/config", ["connector-orders"], {"topic": "rows"}),
+    Case("DELETE", "connectors/orders", ["connector-orders", "target-state-orders"]),
+    Case("PUT", "connectors/orders/pause", ["target-state-orders"]),
+    Case("PUT", "connectors/copies/resume", ["target-state-copies"]),
+    Case("PUT", "connectors/orders/stop", ["commit-orders", "target-state-orders"]),
+    Case("POST", "connectors/orders/restart", ["restart-instances"]),
+    Case(
+        "POST",
+        "connectors/orders/restart",
+        ["restart-connector-orders"],
+        query={"includeTasks": "true"},
+    ),
+    Case("POST", "connectors/orders/tasks/0/restart", ["restart-instances"]),
+    Case("PATCH", "connectors/copies/offsets", [_OFFSET], _SOURCE_OFFSETS),
+    Case("PATCH", "connectors/sink/offsets", ["alter-group"], _SINK_OFFSETS),
+    Case("DELETE", "connectors/copies/offsets", [_OFFSET]),
+    Case("DELETE", "connectors/sink/offsets", ["delete-group"]),
+    Case("PUT", "connectors/orders/topics/reset", ["status-topic-lines:connector-orders"]),
+    Case("PUT", "admin/loggers/lab", [], {"level": "DEBUG"}),
+    Case(
+        "PUT", "admin/loggers/lab", ["logger-cluster-lab"], {"level": "DEBUG"}, {"scope": "cluster"}
+    ),
+    Case("POST", "connectors/orders/tasks", ["task-orders-0", "commit-orders"], [_FILE]),
+    Case("PUT", "connectors/orders/fence", ["tasks-fencing-orders"]),
+    Case("POST", "connectors/copies/undo", ["target-state-copies"], query={"to": "config@7"}),
+)
+
+
+async def _asked(client: httpx.AsyncClient, case: Case, **query: str) -> httpx.Response:
+    """Ask as a worker does, which signs what it sends."""
+    request = client.build_request(
+        case.method, f"/{case.path}", json=case.body, params={**case.query, **query}
+    )
+    signed = hmac.digest(KEY, request.content, "sha256")
+    request.headers["x-connect-authorization"] = b64encode(signed).decode()
+    request.headers["x-connect-request-signature-algorithm"] = "HmacSHA256"
+    return await client.send(request)
+
+
+async def test_nothing_is_changed() -> None:
+    """Every row of the table of endpoints that changes something tells what it would do."""
+    async with at_rest() as scene:
+        before = await scene.seen()
+        for case in CASES:
+            answer = await _asked(scene.client, case, dry_run="true")
+            assert answer.status_code == 200, (case, answer.text)
+            assert _done(answer.json()) == case.does, case
+            assert await scene.seen() == before, case
+
+
+def _done(plan: Any) -> list[str]:
+    steps = plan["steps"]
+    actions = [step["action"]["action"] for step in steps if "action" in step]
+    return [one["key"] for step in steps for one in step["records"]] + actions
+
+
+def test_no_endpoint_is_left_out() -> None:
+    """What checks a config changes nothing anyway."""
+    changing = {
+        (row.method, "/".join(row.template)) for row in routes.ROUTES if row.method != "GET"
+    } - {("PUT", "connector-plugins/{}/config/validate")}
+    profile = Profile.of("kip")
+    covered = set()
+    for case in CASES:
+        found = routes.at(tuple(case.path.split("/")), f"/{case.path}", profile)
+        covered.add((case.method, "/".join(found[case.method].template)))
+    assert covered == changing
+
+
+@pytest.mark.parametrize("said", ["", "yes", "1"])
+async def test_neither_yes_nor_no(said: str) -> None:
+    """Somebody who asks so does not mean it to be done: he is told, and nothing is."""
+    async with at_rest() as scene:
+        before = await scene.seen()
+        for case in CASES:
+            answer = await _asked(scene.client, case, dry_run=said)
+            assert (answer.status_code, "dry_run=" in answer.json()["message"]) == (400, True)
+        assert await scene.seen() == before
+
+
+async def test_nothing_is_done_to_the_past() -> None:
+    """`as_of=` is a question; with what changes something it is a mistake."""
+    async with at_rest() as scene:
+        before = await scene.seen()
+        for case in CASES:
+            answer = await _asked(scene.client, case, as_of="config@0")
+            assert (answer.status_code, "as_of=" in answer.json()["message"]) == (400, True), case
+        assert await scene.seen() == before
