@@ -52,6 +52,7 @@ class Bursts(Generic[K]):
 
     def add(self, key: K, told: Told) -> Burst | None:
         """One more event; answers the burst that it shows to be over."""
+        told = told.kept
         if told.entry.timestamp < 0:
             return None
         recent = self._recent.setdefault(key, deque(maxlen=self._least))
@@ -80,6 +81,7 @@ class Episodes(Generic[K]):
 
     def add(self, key: K, told: Told) -> Burst | None:
         """One more event; answers the episode that it shows to be over."""
+        told = told.kept
         running = self._open.get(key)
         if running is not None and told.time_ms - running.last.time_ms <= self._pause_ms:
             running.add(told)

@@ -52,6 +52,14 @@ class Told(NamedTuple):
         """Where it lies."""
         return self.entry.position
 
+    @property
+    def kept(self) -> "Told":
+        """The same to be remembered: without the states, which would live as long as it."""
+        return self._replace(before=_NOTHING, config=_NOTHING)
+
+
+_NOTHING = ConfigState()
+
 
 def read(cluster: Cluster) -> Iterator[Told]:
     """The records of a cluster that its workers see, one by one."""

@@ -98,7 +98,13 @@ class Threshold(msgspec.Struct, frozen=True):
 
     name: str
     usual: int
+    least: int
     reason: str
+
+    @property
+    def unit(self) -> str:
+        """`ms`, or nothing where it is a count."""
+        return "ms" if self.name.endswith("-ms") else ""
 
 
 def known() -> list[Threshold]:
@@ -106,8 +112,8 @@ def known() -> list[Threshold]:
     hints: dict[str, Any] = get_type_hints(Thresholds, include_extras=True)
     usual = msgspec.to_builtins(Thresholds())
     return [
-        Threshold(name.replace("_", "-"), usual[name], hint.__metadata__[0].description)
-        for name, hint in hints.items()
+        Threshold(name.replace("_", "-"), usual[name], meta.ge, meta.description)
+        for name, meta in ((name, hint.__metadata__[0]) for name, hint in hints.items())
     ]
 
 
@@ -121,12 +127,21 @@ def thresholds(told: dict[str, str]) -> Thresholds:
     Raises:
         BadThreshold: a name that is none, or a value that is no number or too small.
     """
-    names = {one.name for one in known()}
-    for name in told:
-        if name not in names:
-            raise BadThreshold(f"{name} is no threshold: take {', '.join(sorted(names))}")
-    fields = {name.replace("-", "_"): value for name, value in told.items()}
-    try:
-        return msgspec.convert(fields, Thresholds, strict=False)
-    except msgspec.ValidationError as error:
-        raise BadThreshold(f"a threshold cannot be this: {error}") from None
+    by_name = {one.name: one for one in known()}
+    fields = {}
+    for name, text in told.items():
+        if name not in by_name:
+            raise BadThreshold(f"{name} is no threshold: take {', '.join(sorted(by_name))}")
+        least, number = by_name[name].least, _number(text)
+        if number is None or number < least:
+            raise BadThreshold(f"{name} cannot be {text!r}: give a whole number from {least} on")
+        fields[name.replace("-", "_")] = number
+    return Thresholds(**fields)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else None
+
+
+_DIGITS = 15
+"""Digits of a number that is no slip of the pen: 30,000 years in ms."""

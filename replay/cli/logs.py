@@ -1,4 +1,4 @@
-"""A log that was named on the command line, read whole."""
+"""Logs that were named on the command line, read whole."""
 
 import asyncio
 import functools
@@ -31,20 +31,59 @@ def log_argument(command: Command) -> Command:
 
     @functools.wraps(command)
     def with_log(log: str, cluster: str | None, *, exactly_once: bool, **arguments: Any) -> Any:
-        named = {field: arguments.pop(f"{field}_topic") for field in Topics.__struct_fields__}
-        topics = Topics(**{field: name for field, name in named.items() if name is not None})
-        check_topics(topics)
+        topics = _topics(arguments)
         return command(asked=Asked(log, topics, exactly_once, cluster or log), **arguments)
 
+    with_name = click.option("--cluster", metavar="NAME", help="What to call it. [default: LOG]")
+    return click.argument("log")(with_name(_with_options(with_log)))  # type: ignore[return-value]
+
+
+def logs_argument(command: Command) -> Command:
+    """Add LOG… and what has to be known; the command gets `asked`, a tuple of `Asked`."""
+
+    @functools.wraps(command)
+    def with_logs(
+        logs: tuple[str, ...], names: tuple[str, ...], *, exactly_once: bool, **arguments: Any
+    ) -> Any:
+        topics = _topics(arguments)
+        if len(names) > len(logs):
+            raise click.UsageError("--cluster is given more often than there are logs")
+        called = [*names, *logs[len(names) :]]
+        if len({*called}) < len(called):
+            raise click.UsageError("two logs have the same name: name them with --cluster")
+        asked = [
+            Asked(log, topics, exactly_once, name) for log, name in zip(logs, called, strict=True)
+        ]
+        return command(asked=tuple(asked), **arguments)
+
+    with_names = click.option(
+        "--cluster",
+        "names",
+        metavar="NAME",
+        multiple=True,
+        help="What to call them, once per LOG in their order. [default: LOG]",
+    )(_with_options(with_logs))
+    argument = click.argument("logs", metavar="LOG...", nargs=-1, required=True)
+    return argument(with_names)  # type: ignore[return-value]  # click changes the type
+
+
+def _topics(arguments: dict[str, Any]) -> Topics:
+    """The names of topics that were told, taken out of the arguments."""
+    named = {field: arguments.pop(f"{field}_topic") for field in Topics.__struct_fields__}
+    topics = Topics(**{field: name for field, name in named.items() if name is not None})
+    check_topics(topics)
+    return topics
+
+
+def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_options()):
-        with_log = option(with_log)
-    return click.argument("log")(with_log)  # type: ignore[return-value]  # click changes the type
+        command = option(command)
+    return command
 
 
 def _options() -> list[Callable[[Any], Any]]:
     usual = msgspec.structs.asdict(Topics())
     return [
-        click.option("--cluster", metavar="NAME", help="What to call it. [default: LOG]"),
         click.option(
             "--exactly-once",
             is_flag=True,

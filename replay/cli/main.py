@@ -32,6 +32,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "compat": Command("replay.cli.compat:compat", "What a change of release would do."),
+    "audit": Command("replay.cli.audit:audit", "What the logs of a fleet tell that nobody saw."),
     "lint": Command("replay.cli.lint:lint", "Compact now and restart: who is not what he was?"),
 }
 """In the order in which they are listed."""

@@ -22,7 +22,7 @@ class Commands:
         self._now_ms = max(self._now_ms, told.time_ms)
         if told.entry.topic == self._about.topics.commands:
             if isinstance(told.record, CommandAccepted):
-                self._begun[told.entry.key] = told
+                self._begun[told.entry.key] = told.kept
             elif isinstance(told.record, CommandFinished) or told.entry.value is None:
                 self._begun.pop(told.entry.key, None)
         return iter(())

@@ -52,7 +52,7 @@ class Groups:
     def _report(self, worker: str, generation: int, told: Told) -> Iterator[Finding]:
         self._number += 1
         before = self._heard.get(worker)
-        self._heard[worker] = _Heard(generation, self._number, told)
+        self._heard[worker] = _Heard(generation, self._number, told.kept)
         behind = self._waiting.pop(worker, {})
         if before is None or generation < before.generation:
             return
@@ -61,7 +61,7 @@ class Groups:
         if generation > before.generation:
             for ahead, heard in self._heard.items():
                 if heard.generation > generation and heard.number > before.number:
-                    self._waiting.setdefault(ahead, {})[worker] = told
+                    self._waiting.setdefault(ahead, {})[worker] = told.kept
 
     def _crossed(self, ahead: str, behind: str, told: Told, moved: Told) -> Iterator[Finding]:
         crossings = self._crossings[ahead, behind] = self._crossings.get((ahead, behind), 0) + 1

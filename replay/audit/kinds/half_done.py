@@ -63,18 +63,18 @@ class HalfDone:
             case ConnectorConfig():
                 life.had_tasks = 0
             case TaskConfig():
-                life.task = told
+                life.task = told.kept
             case TaskCommit(_, tasks):
-                life.commit = told
+                life.commit = told.kept
                 life.had_tasks = tasks if tasks > 0 else life.had_tasks
                 life.stopped_since = told.config.targets.get(told.connector) is Target.STOPPED
             case TargetState(_, wanted):
-                life.target = told
+                life.target = told.kept
                 life.stopped_since = life.stopped_since or wanted is Target.STOPPED
             case ConnectorStatus():
-                life.status = told
+                life.status = told.kept
             case TaskStatus(_, task):
-                life.tasks[task] = told
+                life.tasks[task] = told.kept
         return iter(())
 
     def end(self) -> Iterator[Finding]:

@@ -69,7 +69,7 @@ class Owners:
         if status.worker_id is None:
             return
         self._number += 1
-        claim = _Claim(status.worker_id, status.generation, self._number, told)
+        claim = _Claim(status.worker_id, status.generation, self._number, told.kept)
         yield from self._confirmed(claim)
         rival = self._claims.get(what)
         if rival is not None and rival.worker != claim.worker:

@@ -88,4 +88,6 @@ def _in_clear(key: str, value: Any) -> bool:
         bare = _REFERENCE.sub("", value)
         if bare != value:
             return redacted_text(bare) != bare
-    return bool(redacted_value(judged_by, value) != value)
+    hidden: list[Any] = []
+    redacted_value(judged_by, value, lambda one, _: hidden.append(one))
+    return bool(hidden)

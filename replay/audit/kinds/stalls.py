@@ -85,7 +85,7 @@ class Stalls:
             return
         pace = self._paces.get(name)
         if pace is None:
-            self._paces[name] = _Pace(told)
+            self._paces[name] = _Pace(told.kept)
             return
         paused_ms = told.time_ms - pace.last.time_ms
         if self._out_of_proportion(pace, told.time_ms):
@@ -94,7 +94,7 @@ class Stalls:
                 f"was RUNNING; {self._usual(pace)}"
             )
             yield self._finding(Severity.INFO, name, [pace.last, told], Words(sentence))
-        pace.last = told
+        pace.last = told.kept
         pace.moves += 1
         pace.longest_ms = max(pace.longest_ms, paused_ms)
 
