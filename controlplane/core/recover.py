@@ -6,9 +6,10 @@ only finished, with the steps behind that point. What would be refused now, beca
 has changed the connector since, is given up. An undo is decided anew: it says how a connector is to
 be, so what is left to do follows from how it is; and its offsets must not be written where somebody
 has started it since. A restart is never repeated: it is an event, and whoever asked for it has seen
-for himself whether it took place. And a creation with first offsets is taken back (KIP-995) where
-it would be refused now though no such connector is there – its class is gone –, or where no leader
-died, but the log was away for so long that its asker was told of a failure.
+for himself whether it took place. And a creation with first offsets is decided anew, too, for it
+wipes all others, also those that came since; it is taken back (KIP-995) where it would be refused
+now though no such connector is there – its class is gone –, or where no leader died, but the log
+was away for so long that its asker was told of a failure.
 
 That the release of whoever leads now has no such command is no reason to leave one half-done.
 """
@@ -79,7 +80,7 @@ def recover(
     if failed is not None and undoable:
         begun = Plan(_up_to(plan, failed.step))
         return Recovery(Ending.TAKEN_BACK, begun, Rejected(Reason.FAILED, failed.text))
-    if isinstance(command, commands.RestoreConnector):
+    if isinstance(command, commands.RestoreConnector) or undoable:
         return Recovery(Ending.REPEATED, Plan(now.steps, plan.outcome, now.commit_point))
     return Recovery(Ending.REPEATED, plan)
 

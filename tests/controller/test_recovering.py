@@ -115,6 +115,17 @@ async def test_by_an_older_release(step: str) -> None:
         assert caught.value.rejected.reason is Reason.NOT_OFFERED
 
 
+async def test_somebody_writes_an_offset_meanwhile() -> None:
+    """It is wiped with the others, under its own key: the connector begins where it shall."""
+    log = await died("write")
+    spelled = '["orders", {"page":1}]'
+    await log.append([raw(OFFSETS, spelled, '{"row":7}'), raw(OFFSETS, '["orders",{}]', "{}")])
+    async with plane_on(log, plugins=KNOWN) as plane:
+        assert views.connectors(plane.state) == ["orders"]
+        assert rows(plane) == [{"row": 1}]
+        assert len([one for one in plane.state.offsets[OFFSETS].values.values() if one]) == 1
+
+
 async def test_given_up() -> None:
     """Where somebody else has made one of that name, its tasks may have the offsets: they stay."""
     log = await died("write")
