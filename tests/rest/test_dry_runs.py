@@ -2,69 +2,16 @@
 
 import hmac
 from base64 import b64encode
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
-from controlplane.core.context import Worker
-from controlplane.core.plan import GroupOffsets
 from controlplane.core.profiles import Profile
-from controlplane.logs.memory import MemoryLog
-from controlplane.plane import ControlPlane, Settings
 from controlplane.rest import routes
-from tests.controller.scene import plane_on
-from tests.rest.at_work import JSON, SINK, SOURCE
-from tests.rest.broker import Broker
-from tests.rest.probes.rows import Row
-from tests.rest.probes.runtime import KEY, Recording, Runtime
-from tests.rest.serving import catalogue, client_of
-
-
-class Scene(NamedTuple):
-    """A cluster at work: `orders` runs, `copies` and `sink` have run and are stopped."""
-
-    plane: ControlPlane
-    client: httpx.AsyncClient
-    broker: Broker
-
-    async def seen(self) -> tuple[Any, GroupOffsets, Any]:
-        """All that a command could change: the log, consumer groups, this worker's loggers."""
-        levels = (await self.client.get("/admin/loggers")).json()
-        ends = await self.plane.log.ends([*await self.plane.log.topics()])
-        return ends, await self.broker.group_offsets("connect-sink"), levels
-
-
-@asynccontextmanager
-async def at_rest() -> AsyncIterator[Scene]:
-    """The scene, when all has come to where it is to be."""
-    log, broker = MemoryLog(), Broker()
-    settings = Settings(worker=Worker(key_converter=JSON, value_converter=JSON))
-    async with (
-        plane_on(log, settings, plugins=catalogue(), outside=broker) as plane,
-        client_of(plane.app) as client,
-    ):
-        runtime = Runtime(log, plane, broker, Recording({}, {}), Profile.of("kip"))
-        await runtime.lead()
-        runtime.write(Row(n=0, kind="file", path="a.txt", lines=["one", "two"]))
-        for name, about in _CONFIGS.items():
-            created = await client.post("/connectors", json={"name": name, "config": about})
-            assert created.status_code == 201
-        await runtime.settle(long=True)
-        for name in ("copies", "sink"):
-            assert (await client.put(f"/connectors/{name}/stop")).status_code == 204
-        await runtime.settle(long=True)
-        yield Scene(plane, client, broker)
-
-
-_FILE = {"connector.class": SOURCE, "file": "a.txt", "topic": "lines"}
-_CONFIGS: Mapping[str, Mapping[str, str]] = {
-    "orders": _FILE,
-    "copies": _FILE,
-    "sink": {"connector.class": SINK, "file": "b.txt", "topics": "lines"},
-}
+from tests.rest.at_rest import FILE, at_rest
+from tests.rest.probes.runtime import KEY
 
 
 class Case(NamedTuple):
@@ -89,8 +36,8 @@ _SINK_OFFSETS = {
 _OFFSET = '["copies",{"filename":"a.txt"}]'
 
 CASES = (
-    Case("POST", "connectors", ["connector-new"], {"name": "new", "config": _FILE}),
-    Case("PUT", "connectors/orders/config", ["connector-orders"], _FILE),
+    Case("POST", "connectors", ["connector-new"], {"name": "new", "config": FILE}),
+    Case("PUT", "connectors/orders/config", ["connector-orders"], FILE),
     Case("PATCH", "connectors/orders/config", ["connector-orders"], {"topic": "rows"}),
     Case("DELETE", "connectors/orders", ["connector-orders", "target-state-orders"]),
     Case("PUT", "connectors/orders/pause", ["target-state-orders"]),
@@ -113,7 +60,7 @@ CASES = (
     Case(
         "PUT", "admin/loggers/lab", ["logger-cluster-lab"], {"level": "DEBUG"}, {"scope": "cluster"}
     ),
-    Case("POST", "connectors/orders/tasks", ["task-orders-0", "commit-orders"], [_FILE]),
+    Case("POST", "connectors/orders/tasks", ["task-orders-0", "commit-orders"], [FILE]),
     Case("PUT", "connectors/orders/fence", ["tasks-fencing-orders"]),
     Case("POST", "connectors/copies/undo", ["target-state-copies"], query={"to": "config@7"}),
 )

@@ -1,0 +1,429 @@
+"""The checklist of `rest-api.md`, section 13: a test for each of its lines, in its order.
+
+Of most of them the probe (`tests.rest.probes`) asks more; here each is asked by itself, as a worker
+of 3.9 answers it if nothing else is said.
+"""
+
+import asyncio
+import hmac
+import json
+import re
+from base64 import b64encode
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from controlplane.controller import Limits
+from controlplane.core import views
+from controlplane.core.commands import Asked, StopConnector
+from controlplane.core.plan import Step
+from controlplane.core.plugins import parse_catalogue
+from controlplane.core.profiles import Profile
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import Settings
+from controlplane.rest.app import App
+from controlplane.rest.calls import Service
+from tests.controller.scene import plane_on, written
+from tests.rest.at_rest import FAILURE, FILE, at_rest
+from tests.rest.plane import asked
+from tests.rest.probes.runtime import KEY
+from tests.rest.serving import client_of, following
+
+BASE = "/compat/3.9"
+JSON = {"content-type": "application/json"}
+SICK = FILE | {"fail": "connector"}
+NO_TYPE = [
+    ("GET", "/nix", {}, 404),
+    ("DELETE", "/connectors", {}, 405),
+    ("GET", "/connectors", {"accept": "text/html"}, 406),
+    ("GET", "/connectors", {"content-type": "text/plain"}, 415),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "headers", "status"), NO_TYPE)
+async def test_errors_before_a_method_is_found_have_no_type(
+    method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    """Their text is JSON all the same."""
+    async with asked() as (_, client):
+        answer = await client.request(method, BASE + path, headers=headers)
+    assert (answer.status_code, answer.json()["error_code"]) == (status, status)
+    assert "content-type" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("", 204),
+        ("?includeTasks=TRUE", 202),
+        ("?includeTasks=yes", 204),
+        ("?includeTasks=", 204),
+        ("?includetasks=true", 204),
+        ("?includeTasks=false&includeTasks=true", 204),
+    ],
+)
+async def test_booleans(query: str, status: int) -> None:
+    """What is not `true` is false; the first one counts."""
+    async with at_rest() as scene:
+        path = f"{BASE}/connectors/orders/restart{query}"
+        assert (await scene.client.post(path)).status_code == status
+
+
+async def test_numbers_become_texts() -> None:
+    """As they were spelled."""
+    async with asked() as (_, client):
+        body = json.dumps(FILE)[:-1] + ', "tasks.max": 1, "some": 1.50, "flag": true}'
+        path = f"{BASE}/connectors/orders/config"
+        config = (await client.put(path, content=body, headers=JSON)).json()["config"]
+    assert (config["tasks.max"], config["some"], config["flag"]) == ("1", "1.50", "true")
+
+
+async def test_an_unknown_field_is_a_failure() -> None:
+    """In Jackson's words."""
+    async with asked() as (_, client):
+        answer = await client.post(f"{BASE}/connectors", json={"foo": 1})
+    assert answer.status_code == 500
+    assert answer.json()["message"].startswith(
+        'Unrecognized field "foo" (class org.apache.kafka.connect.runtime.rest.entities.'
+        "CreateConnectorRequest), not marked as ignorable (3 known properties: "
+        '"config", "name", "initial_state"])\n'
+    )
+
+
+async def test_a_name_is_trimmed_and_has_to_match() -> None:
+    """The name in the config is compared with what is left."""
+    async with asked() as (_, client):
+        created = await client.post(f"{BASE}/connectors", json={"name": " a\t", "config": FILE})
+        differs = {"name": " b ", "config": {**FILE, "name": " b "}}
+        refused = await client.post(f"{BASE}/connectors", json=differs)
+    assert (created.status_code, created.json()["name"]) == (201, "a")
+    text = "Connector name configuration ( b ) doesn't match connector name in the URL (b)"
+    assert (refused.status_code, refused.json()["message"]) == (400, text)
+
+
+async def test_a_no_break_space_is_not_trimmed() -> None:
+    """Java's `trim` knows nothing beyond U+0020."""
+    async with asked() as (_, client):
+        created = await client.post(f"{BASE}/connectors", json={"name": "a\u00a0", "config": FILE})
+        assert created.json()["name"] == "a\u00a0"
+        assert (await client.get(f"{BASE}/connectors/a")).status_code == 404
+
+
+async def test_control_characters_are_no_name() -> None:
+    """Their numbers are told, where Connect's own definitions are known."""
+    async with plane_on(MemoryLog()) as plane, client_of(plane.app) as client:
+        named = {"name": "a\x01\x7fb", "config": FILE}
+        answer = await client.post(f"{BASE}/connectors", json=named)
+    assert answer.status_code == 400
+    assert (
+        "Invalid value a\x01\x7fb for configuration name: String may not contain control sequences "
+        "but had the following ASCII chars: 1, 127" in answer.json()["message"]
+    )
+
+
+NAMES = ("a/b", "a%b", "a%2Fb", "a{b}", "a;b=c", "a+b", "größe 😀", 'a"?#&b')
+
+
+@pytest.mark.parametrize("dialect", ["", BASE])
+@pytest.mark.parametrize("name", NAMES)
+async def test_names_on_every_route(name: str, dialect: str) -> None:
+    """Whatever it holds, a connector is found by it, and what is done is done to it."""
+    async with at_rest() as scene:
+        client, at = scene.client, f"{dialect}/connectors/{quote(name, safe='')}"
+        created = await client.post(
+            f"{dialect}/connectors", json={"name": name, "config": FILE | {"name": name}}
+        )
+        assert created.status_code == 201
+        assert (await client.get(created.headers["location"])).json()["name"] == name
+        await scene.runtime.settle(long=True)
+        for path in ("", "/config", "/tasks", "/status", "/tasks/0/status", "/topics", "/offsets"):
+            shown = await client.get(at + path)
+            assert shown.status_code == 200, (path, shown.text)
+        done = [
+            await client.put(f"{at}/config", json=FILE),
+            await client.patch(f"{at}/config", json={"topic": "rows"}),
+            await client.put(f"{at}/pause"),
+            await client.put(f"{at}/resume"),
+            await client.post(f"{at}/restart"),
+            await client.post(f"{at}/tasks/0/restart"),
+            await client.put(f"{at}/topics/reset"),
+            await client.put(f"{at}/stop"),
+        ]
+        await scene.runtime.settle(long=True)
+        done += [await client.delete(f"{at}/offsets"), await client.delete(at)]
+        assert all(one.is_success for one in done), [one.text for one in done]
+        assert {*views.connectors(scene.plane.state)} == {"orders", "copies", "sink"}
+
+
+async def test_what_success_is_called() -> None:
+    """201 with a Location, 200, 204, 202: each its own, and no type without a body."""
+    async with at_rest() as scene:
+        client, at = scene.client, f"{BASE}/connectors"
+        told = [
+            await client.post(at, json={"name": "a", "config": FILE}),
+            await client.put(f"{at}/b/config", json=FILE),
+            await client.put(f"{at}/b/config", json=FILE),
+            await client.patch(f"{at}/b/config", json={}),
+            await client.get(f"{at}/b"),
+            await client.put(f"{at}/b/pause"),
+            await client.put(f"{at}/b/resume"),
+            await client.put(f"{at}/b/stop"),
+            await client.post(f"{at}/orders/restart"),
+            await client.post(f"{at}/orders/restart?includeTasks=true"),
+            await client.post(f"{at}/orders/tasks/0/restart"),
+            await client.put(f"{at}/b/topics/reset"),
+            await client.patch(f"{at}/copies/offsets", json=_source_offsets(1)),
+            await client.delete(f"{at}/copies/offsets"),
+            await client.delete(f"{at}/b"),
+        ]
+    codes = [201, 201, 200, 200, 200, 202, 202, 204, 204, 202, 204, 202, 200, 200, 204]
+    assert [one.status_code for one in told] == codes
+    assert ["location" in one.headers for one in told] == [code == 201 for code in codes]
+    assert all(("content-type" in one.headers) == bool(one.content) for one in told)
+
+
+def _source_offsets(position: int) -> Any:
+    return {"offsets": [{"partition": {"filename": "a.txt"}, "offset": {"position": position}}]}
+
+
+async def test_without_status_a_connector_is_not_expanded() -> None:
+    """It is left out whole, whatever else is asked for."""
+    async with asked() as (_, client):
+        path = f"{BASE}/connectors?expand=info"
+        assert (await client.get(path)).json().keys() == {"orders"}
+        assert (await client.get(f"{path}&expand=status")).json() == {}
+
+
+async def test_a_trace_is_told_where_there_is_one() -> None:
+    """And left out where not."""
+    async with at_rest() as scene:
+        await scene.client.put(f"{BASE}/connectors/sick/config", json=SICK)
+        await scene.runtime.settle(long=True)
+        failed = (await scene.client.get(f"{BASE}/connectors/sick/status")).json()
+        runs = (await scene.client.get(f"{BASE}/connectors/orders/status")).json()
+    assert failed["connector"]["trace"] == FAILURE
+    assert runs["connector"].keys() == {"state", "worker_id"}
+    assert [task.keys() for task in runs["tasks"]] == [{"id", "state", "worker_id"}]
+
+
+async def test_a_version_is_told_where_there_is_one() -> None:
+    """Of a status from 4.1 on always, though it be null; of a plugin if it has one."""
+    async with at_rest() as scene:
+        for release, told in (("3.9", False), ("4.3", True)):
+            path = f"/compat/{release}/connectors/orders/status"
+            status = (await scene.client.get(path)).json()
+            assert ("version" in status["connector"]) is told
+    catalogue = parse_catalogue(b'[{"class": "lab.Source", "type": "source"}]')
+    async with following("life-3.9") as follower:
+        service = Service(follower, Profile.of("3.9"), catalogue)
+        async with client_of(App(service)) as client:
+            listed = (await client.get("/connector-plugins")).json()
+    assert {"class": "lab.Source", "type": "source"} in listed
+
+
+@pytest.mark.parametrize("forward", ["", "?forward=true", "?forward=false"])
+async def test_nothing_is_forwarded(forward: str) -> None:
+    """One process has the log, and so leads: however many hops are left, it is done here.
+
+    The hops of real workers are counted in `tests.scenario.test_requests`.
+    """
+    async with at_rest() as scene:
+        at = f"{BASE}/connectors/orders"
+        told = [
+            await scene.client.put(f"{at}/config{forward}", json=FILE),
+            await scene.client.post(f"{at}/restart{forward}"),
+            await scene.client.delete(f"{at}{forward}"),
+        ]
+    assert [one.status_code for one in told] == [200, 204, 204]
+
+
+async def test_whoever_waits_too_long_is_told_and_it_is_done() -> None:
+    """500 with the stage; 3.6 tells none. What was asked for happens all the same."""
+    goes_on = asyncio.Event()
+
+    async def held(command: Asked, _: Step) -> None:
+        if isinstance(command.command, StopConnector):
+            await goes_on.wait()
+
+    settings = Settings(limits=Limits(request_timeout_ms=50))
+    async with asked(settings=settings, stepped=held) as (plane, client):
+        stopped = await client.put(f"{BASE}/connectors/orders/stop")
+        goes_on.set()
+        text = r"Request timed out\. The worker is currently .+, which began at .+Z\."
+        assert stopped.status_code == 500
+        assert re.fullmatch(text, stopped.json()["message"])
+    stopped_at_last = ("target-state-orders", '{"state":"PAUSED","state.v2":"STOPPED"}')
+    assert (await written(plane.log, "connect-configs"))[-1] == stopped_at_last
+
+
+async def test_an_unknown_connector_is_not_stopped() -> None:
+    """Whoever is asked says so himself: `forward=false` changes nothing."""
+    async with asked() as (_, client):
+        answer = await client.put(f"{BASE}/connectors/nix/stop?forward=false")
+    assert (answer.status_code, answer.json()["message"]) == (404, "Unknown connector nix")
+
+
+async def test_no_offsets_come_before_no_connector() -> None:
+    """The body is looked at first."""
+    async with asked() as (_, client):
+        answer = await client.patch(f"{BASE}/connectors/nix/offsets", json={"offsets": []})
+    assert (answer.status_code, answer.json()["message"]) == (400, NO_OFFSETS)
+
+
+NO_OFFSETS = "Partitions / offsets need to be provided for an alter offsets request"
+PLACE = {"kafka_topic": "lines", "kafka_partition": 0}
+NUMBERS = "values for sink connectors need to be integers."
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "text"),
+    [
+        (None, None, "The partition for a sink connector offset cannot be null or missing"),
+        (
+            {"kafka_topic": "t"},
+            None,
+            (
+                "The partition for a sink connector offset must contain the keys 'kafka_topic' and "
+                "'kafka_partition'"
+            ),
+        ),
+        (
+            {**PLACE, "kafka_topic": None},
+            None,
+            "Kafka topic names must be valid strings and may not be null",
+        ),
+        (
+            {**PLACE, "kafka_partition": None},
+            None,
+            "Kafka partitions must be valid numbers and may not be null",
+        ),
+        (
+            {**PLACE, "kafka_partition": "x"},
+            None,
+            (
+                "Failed to parse the following Kafka partition value in the provided offsets: 'x'. "
+                f"Partition {NUMBERS}"
+            ),
+        ),
+        (
+            PLACE,
+            {"offset": 1},
+            (
+                "The offset for a sink connector should either be null or contain the key "
+                "'kafka_offset'"
+            ),
+        ),
+        (
+            PLACE,
+            {"kafka_offset": 1.5},
+            (
+                "Failed to parse the following Kafka offset value in the provided offsets: '1.5'. "
+                f"Offset {NUMBERS}"
+            ),
+        ),
+    ],
+)
+async def test_offsets_that_no_sink_has(partition: Any, offset: Any, text: str) -> None:
+    """Seven texts; the eighth is that there are none."""
+    async with at_rest() as scene:
+        at = f"{BASE}/connectors/sink/offsets"
+        wanted = {"offsets": [{"partition": partition, "offset": offset}]}
+        told = [
+            await scene.client.patch(at, json=wanted),
+            await scene.client.patch(at, json={"offsets": []}),
+        ]
+    assert [(one.status_code, one.json()["message"]) for one in told] == [
+        (400, text),
+        (400, NO_OFFSETS),
+    ]
+
+
+@pytest.mark.parametrize("connector", ["copies", "sink"])
+async def test_offsets_are_reset_as_often_as_one_likes(connector: str) -> None:
+    """What is gone is gone: 200 again."""
+    async with at_rest() as scene:
+        at = f"{BASE}/connectors/{connector}/offsets"
+        assert len((await scene.client.get(at)).json()["offsets"]) == 1
+        twice = [await scene.client.delete(at), await scene.client.delete(at)]
+        assert [one.status_code for one in twice] == [200, 200]
+        assert twice[0].json() == twice[1].json()
+        assert (await scene.client.get(at)).json() == {"offsets": []}
+
+
+async def test_topics_of_nobody() -> None:
+    """Nobody looks whether there is such a connector."""
+    async with asked() as (_, client):
+        answer = await client.get(f"{BASE}/connectors/nix/topics")
+    assert (answer.status_code, answer.json()) == (200, {"nix": {"topics": []}})
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("", 200),
+        ("?scope=", 200),
+        ("?scope=banana", 200),
+        ("?scope=Worker", 200),
+        ("?scope=CLUSTER", 204),
+        ("?scope=cluster&scope=worker", 204),
+        ("?Scope=cluster", 200),
+    ],
+)
+async def test_scopes_of_loggers(query: str, status: int) -> None:
+    """What is not the cluster is this worker; the first one counts."""
+    async with asked() as (_, client):
+        answer = await client.put(f"{BASE}/admin/loggers/lab{query}", json={"level": "DEBUG"})
+        assert answer.status_code == status
+        assert (await client.get(f"{BASE}/admin/loggers/lab")).json()["level"] == "DEBUG"
+
+
+def _signed(body: bytes, algorithm: str = "HmacSHA256", key: bytes = KEY) -> dict[str, str]:
+    signature = b64encode(hmac.digest(key, body, "sha256")).decode()
+    return {
+        "x-connect-authorization": signature,
+        "x-connect-request-signature-algorithm": algorithm,
+    }
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "text"),
+    [
+        ({}, 400, "Internal request missing required signature"),
+        (_signed(b"", "HmacMD5"), 400, "This worker does not support the 'HmacMD5' key signing"),
+        (_signed(b"", "NoSuch"), 400, "Algorithm NoSuch not available"),
+        (_signed(b"", key=b"another"), 403, "Internal request contained invalid signature."),
+        (_signed(b""), 204, ""),
+    ],
+)
+async def test_signatures(headers: dict[str, str], status: int, text: str) -> None:
+    """Missing, of a kind that is not taken, somebody else's, the cluster's."""
+    async with at_rest() as scene:
+        answer = await scene.client.put(f"{BASE}/connectors/orders/fence", headers=headers)
+    assert answer.status_code == status
+    assert (answer.json()["message"] if answer.content else "").startswith(text)
+
+
+async def test_a_signature_before_there_is_a_key() -> None:
+    """503: no leader has written one yet."""
+    async with asked() as (_, client):
+        answer = await client.put(f"{BASE}/connectors/orders/fence", headers=_signed(b""))
+    assert answer.status_code == 503
+    assert answer.json()["message"].startswith("This worker is still starting up and has not been")
+
+
+@pytest.mark.parametrize(
+    ("connector", "offset"),
+    [
+        ("copies", {"partition": {"filename": "a.txt"}, "offset": {"position": 8}}),
+        ("sink", {"partition": PLACE, "offset": {"kafka_offset": 2}}),
+    ],
+)
+async def test_offsets_in_both_forms(connector: str, offset: Any) -> None:
+    """One state: KIP-875 tells the kind, Kafka a list."""
+    async with at_rest() as scene:
+        at = f"/connectors/{connector}/offsets"
+        ours, theirs = await scene.client.get(at), await scene.client.get(BASE + at)
+    kind = "sink" if connector == "sink" else "source"
+    assert ours.json() == {"offsets": {kind: [offset]}}
+    assert theirs.json() == {"offsets": [offset]}
