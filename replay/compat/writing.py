@@ -3,7 +3,8 @@
 The records are those that `decide` makes for the release: the same bytes that its worker writes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -12,8 +13,10 @@ from controlplane.core.context import Context
 from controlplane.core.decide import decide
 from controlplane.core.decide.ahead import ahead
 from controlplane.core.plan import Draft, Plan
-from controlplane.core.state import ClusterState
+from controlplane.core.state import ClusterState, ConfigState, StatusState
 from replay.compat.views import View, view
+
+_Part = TypeVar("_Part", ConfigState, StatusState)
 
 _ASKED: tuple[tuple[str, type[PauseConnector | ResumeConnector]], ...] = (
     ("pause", PauseConnector),
@@ -33,12 +36,37 @@ class Written(msgspec.Struct, frozen=True):
 
 def next_writes(older: ClusterState, newer: ClusterState, name: str) -> Iterator[Written]:
     """What the older release writes of a connector when it is asked to."""
+    states = _alone(older, name), _alone(newer, name)
     for request, command in _ASKED:
-        decision = decide(older, command(name), Context(profile=older.profile))
+        decision = decide(states[0], command(name), Context(profile=older.profile))
         if isinstance(decision, Plan):
             records = tuple(draft for step in decision.steps for draft in step.records)
-            after = (view(ahead(state, decision), name) for state in (older, newer))
+            after = (view(ahead(state, decision), name) for state in states)
             yield Written(request, records, *after)
+
+
+def _alone(state: ClusterState, name: str) -> ClusterState:
+    """A state that knows of no other connector: to go on from it costs no more than that."""
+    return msgspec.structs.replace(
+        state,
+        config=_only(state.config, name),
+        status=_only(state.status, name),
+        offsets={},
+        causes={},
+        changed={},
+        unreadable={},
+    )
+
+
+def _only(part: _Part, name: str) -> _Part:
+    """The tables of a part, each with this one connector."""
+    tables = {field: getattr(part, field) for field in part.__struct_fields__}
+    only = {
+        field: {name: table[name]} if name in table else {}
+        for field, table in tables.items()
+        if isinstance(table, Mapping)
+    }
+    return msgspec.structs.replace(part, **only)
 
 
 WHILE_MIXED: tuple[tuple[str, str], ...] = (

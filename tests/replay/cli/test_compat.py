@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from controlplane.core.entry import Entry
 from controlplane.logs.sqlite import SqliteLog
-from replay.cli.main import COMMANDS, main
+from replay.cli.main import main
 from tests.replay.compat.planting import CONFIG, STOPPED, Planted, running, stopped
 
 PAUSED = {"state": "PAUSED"}
@@ -238,9 +238,8 @@ def test_lint_refuses_a_support_that_is_not_there(dump: Any) -> None:
     assert "has no exactly-once support" in result.stderr
 
 
-def test_help_lists_every_command() -> None:
-    """Without importing them."""
-    text = run("--help").stdout
-    assert all(f"  {name} " in text for name in COMMANDS)
-    for name in COMMANDS:
-        assert run(name, "--help").exit_code == 0
+@pytest.mark.parametrize("name", ["compat", "lint"])
+def test_help_lists_both(name: str) -> None:
+    """In one line, and at length."""
+    assert f"  {name} " in run("--help").stdout
+    assert run(name, "--help").exit_code == 0

@@ -277,14 +277,38 @@ def test_offsets_of_aborted_transactions() -> None:
     )
 
 
+def told_of_own_topic(log: Planted, start: str, goal: str, mode: Mode | None = None) -> Seen:
+    """What is said of a connector with an offsets topic of its own."""
+    (one,) = seen(PAIRS[14]._replace(start=start, goal=goal, mode=mode), log, 14)
+    return one
+
+
 def test_offsets_that_the_newer_release_does_not_find() -> None:
     """A connector's own topic is looked into alone from 3.3 on, whatever the worker's has."""
-    pair = PAIRS[14]._replace(start="3.2", goal="3.9")
-    config = Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1)
-    (one,) = seen(pair, config.offset("a", 1), 14)
+    log = Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1).offset("a", 1)
+    one = told_of_own_topic(log, "3.2", "3.9")
     assert one.sighting.severity is DANGER
-    (one,) = seen(pair, config.offset("a", 1, "own"), 14)
-    assert one.sighting.severity is INFO
+    assert "1 that are in the worker's topic are not in it" in one.sighting.sentence
+    assert [place.topic for place in one.sighting.evidence] == [CONFIG, OFFSETS]
+    copied = told_of_own_topic(log.offset("a", 1, "own"), "3.2", "3.9")
+    assert copied.sighting.severity is INFO
+    assert "it has them all" in copied.sighting.sentence
+
+
+def test_offsets_that_the_older_release_does_not_find() -> None:
+    """Whoever goes back, or has both releases for a while, needs a copy that is no older."""
+    log = own_topic("own")
+    for change in (("3.9", "3.2", None), ("3.2", "3.9", Mode.ROLLING)):
+        one = told_of_own_topic(log, *change)
+        assert "1 of them differ there" in one.sighting.sentence
+        assert [place.topic for place in one.sighting.evidence] == [CONFIG, "own"]
+        stop, copy, resume = one.sighting.steps
+        assert (stop.command, resume.command) == ("controlplane stop a", "controlplane resume a")
+        assert " -t own " in copy.command.partition("|")[0]
+        assert f" -t {OFFSETS} " in copy.command.partition("|")[2]
+    same = told_of_own_topic(log.offset("a", 2), "3.9", "3.2")
+    assert same.sighting.severity is INFO
+    assert "all of them are there, too" in same.sighting.sentence
 
 
 def test_a_stop_without_its_empty_task_set_needs_preparation() -> None:
@@ -375,11 +399,25 @@ def test_a_value_that_is_no_object_is_no_envelope() -> None:
     assert not seen(pair, log, 16)
 
 
+def test_each_is_told_of_its_own_aborted_records() -> None:
+    """Two connectors of one aborted transaction, with the records that are about them."""
+    log = running().config("b").tasks("b", 1)
+    log.abort().target("a", V2_PAUSED).target("b", V2_PAUSED).commit().config("c")
+    one, other = (found.sighting for found in seen(PAIRS[15], log, 15))
+    assert (one.connector, other.connector) == ("a", "b")
+    assert one.evidence == (log.entries[-3].position,)
+    assert other.evidence == (log.entries[-2].position,)
+
+
 def test_a_session_key_matters_only_while_both_live() -> None:
     """With all workers stopped in between nobody signs for who cannot read it."""
-    pair = PAIRS[10]._replace(mode=None)
+    pair = PAIRS[10]
+    (mixed,) = seen(pair, pair.planted, 10)
+    assert mixed.sighting.sentence.endswith("the whole group falls back to unsigned ones")
+    pair = pair._replace(mode=None)
     (one,) = seen(pair, pair.planted, 10)
     assert one.sighting.severity is INFO
+    assert one.sighting.sentence.endswith("its key is left unused")
 
 
 def test_the_older_the_later_for_whoever_goes_back() -> None:
