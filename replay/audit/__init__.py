@@ -5,7 +5,7 @@ Pure functions over ordered entries, in a single pass; what they remember grows 
 
 from collections.abc import Iterable
 
-from replay.audit.about import About
+from replay.audit.about import About, Audit, Clock
 from replay.audit.fleet import Fleet
 from replay.audit.kinds import TABLE
 from replay.audit.reading import Cluster, read
@@ -30,6 +30,7 @@ def audit(
         about = About(
             cluster.name,
             cluster.profile,
+            Clock(),
             cluster.topics,
             thresholds or Thresholds(),
             trail or Trail(),
@@ -42,9 +43,14 @@ def audit(
 def _one(cluster: Cluster, about: About, fleet: Fleet) -> list[Finding]:
     audits = [kind(about) for kind in TABLE]
     found: list[Finding] = []
+    looking: dict[type, list[Audit]] = {}
     for told in read(cluster):
+        about.clock.now_ms = max(about.clock.now_ms, told.time_ms)
         fleet.see(cluster.name, told)
-        for one in audits:
+        record = type(told.record)
+        if record not in looking:
+            looking[record] = [one for one in audits if issubclass(record, one.concerns)]
+        for one in looking[record]:
             found += one.see(told)
     fleet.cluster_ends(cluster.name)
     for one in audits:

@@ -26,11 +26,18 @@ class Words(NamedTuple):
     advice: str = ""
 
 
+class Clock:
+    """The time of the latest record; -1: unknown. Whoever goes through the log sets it."""
+
+    now_ms = -1
+
+
 class About(NamedTuple):
     """The cluster that is audited, and what is needed to judge it."""
 
     cluster: str
     profile: Profile
+    clock: Clock
     topics: Topics = Topics()
     thresholds: Thresholds = Thresholds()
     trail: Trail = Trail()
@@ -68,10 +75,15 @@ def found(
 
 
 class Audit(Protocol):
-    """One kind of audit: sees every record once, in order, and may tell what it finds at any time.
+    """One kind of audit: sees records once, in order, and may tell what it finds at any time.
 
     What it remembers grows with keys (connectors, tasks, source partitions), never with records.
     """
+
+    @property
+    def concerns(self) -> tuple[type, ...]:
+        """The kinds of records that it looks at."""
+        ...
 
     def see(self, told: Told) -> Iterator[Finding]:
         """Look at one record."""

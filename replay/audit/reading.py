@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 from controlplane.core.codec.commands import decode_command
 from controlplane.core.codec.config import decode_config
-from controlplane.core.codec.offsets import decode_partition
+from controlplane.core.codec.offsets import decode_offset, decode_partition
 from controlplane.core.codec.status import decode_status
 from controlplane.core.entry import Entry, Position
 from controlplane.core.evolve import Fold
 from controlplane.core.profiles import Profile
+from controlplane.core.records import SourcePartition
 from controlplane.core.state import ConfigState, Topics
 
 
@@ -29,6 +30,14 @@ class Cluster(NamedTuple):
     """Whether its workers run with exactly-once support: they do not see aborted transactions."""
 
 
+class Previous(NamedTuple):
+    """A record that another one with the same key follows."""
+
+    entry: Entry
+    offset: Any
+    """As in `Told`."""
+
+
 class Told(NamedTuple):
     """One record, and what a worker knew around it."""
 
@@ -40,7 +49,9 @@ class Told(NamedTuple):
     """What it says: a record of `core.records`, `Invalid`, or None (a command's tombstone)."""
     connector: str
     """Whom it is about; empty: nobody."""
-    previous: Entry | None
+    offset: Any
+    """The offset that a record of an offsets topic holds (see `decode_offset`), None elsewhere."""
+    previous: "Previous | None"
     """The record with the same topic and raw key before it."""
     before: ConfigState
     """What the config topic said before this record …"""
@@ -67,7 +78,7 @@ def read(cluster: Cluster) -> Iterator[Told]:
     fold = Fold(cluster.profile, topics=topics, exactly_once=cluster.exactly_once)
     decoder = _Decoder(cluster)
     latest: dict[tuple[str, int], int] = {}
-    last: dict[tuple[str, bytes | None], Entry] = {}
+    last: dict[tuple[str, bytes | None], Previous] = {}
     known = fold.config.publish()
     for entry in cluster.entries:
         place = entry.topic, entry.partition
@@ -79,10 +90,11 @@ def read(cluster: Cluster) -> Iterator[Told]:
             fold.config.apply(entry)
             known = fold.config.publish()
         connector = getattr(record, "connector", "")
+        offset = decoder.offset(entry) if isinstance(record, SourcePartition) else None
         same = entry.topic, entry.key
-        yield Told(entry, time_ms, record, connector, last.get(same), before, known)
+        yield Told(entry, time_ms, record, connector, offset, last.get(same), before, known)
         if entry.topic != topics.commands:
-            last[same] = entry
+            last[same] = Previous(entry, offset)
 
 
 class _Decoder:
@@ -104,3 +116,7 @@ class _Decoder:
         if entry.key not in self._partitions:
             self._partitions[entry.key] = decode_partition(entry.key, self._profile)
         return self._partitions[entry.key]
+
+    def offset(self, entry: Entry) -> Any:
+        """The value of a record of an offsets topic."""
+        return decode_offset(entry.value, self._profile)

@@ -28,6 +28,8 @@ _ASKED_BY = {
 class Changes:
     """One finding for each record that changes a config, or what is wanted of a connector."""
 
+    concerns = (ConnectorConfig, TargetState)
+
     def __init__(self, about: About) -> None:
         self._about = about
 

@@ -1,6 +1,7 @@
 """Commands of our own control plane that began and never ended: a crash lies in between."""
 
 from collections.abc import Iterator
+from types import NoneType
 
 from controlplane.core.records import CommandAccepted, CommandFinished
 from replay.audit.about import About, Words, at
@@ -12,19 +13,18 @@ from replay.findings import Finding
 class Commands:
     """Remembers commands until they end. What a command asked for may hold secrets: not shown."""
 
+    concerns = (CommandAccepted, CommandFinished, NoneType)
+
     def __init__(self, about: About) -> None:
         self._about = about
         self._begun: dict[bytes | None, Told] = {}
-        self._now_ms = -1
 
     def see(self, told: Told) -> Iterator[Finding]:
         """A record that ends a command, or forgets it, has the same key."""
-        self._now_ms = max(self._now_ms, told.time_ms)
-        if told.entry.topic == self._about.topics.commands:
-            if isinstance(told.record, CommandAccepted):
-                self._begun[told.entry.key] = told.kept
-            elif isinstance(told.record, CommandFinished) or told.entry.value is None:
-                self._begun.pop(told.entry.key, None)
+        if isinstance(told.record, CommandAccepted):
+            self._begun[told.entry.key] = told.kept
+        else:
+            self._begun.pop(told.entry.key, None)
         return iter(())
 
     def end(self) -> Iterator[Finding]:
@@ -43,6 +43,6 @@ class Commands:
                 "done, from the first step."
             )
             words, patience_ms = Words(sentence, advice), self._about.thresholds.under_way_ms
-            severity, words = judged([told], words, self._now_ms, patience_ms)
+            severity, words = judged([told], words, self._about.clock.now_ms, patience_ms)
             evidence = [told.position]
             yield self._about.finding("command-unfinished", severity, name, evidence, words)

@@ -15,6 +15,8 @@ _Instance = tuple[str, int | None]
 class Flapping:
     """Too many failures of one instance, or too many ways out of RUNNING, within a window."""
 
+    concerns = (ConnectorStatus, TaskStatus)
+
     def __init__(self, about: About) -> None:
         self._about = about
         limits = about.thresholds

@@ -30,6 +30,8 @@ class _Heard(NamedTuple):
 class Groups:
     """Follows each worker from generation to generation."""
 
+    concerns = (ConnectorStatus, TaskStatus)
+
     def __init__(self, about: About) -> None:
         self._about = about
         self._number = 0

@@ -45,17 +45,16 @@ class _Life(msgspec.Struct):
 class HalfDone:
     """Looks at the end of the log at what is still half done."""
 
+    concerns = (ConnectorConfig, TaskConfig, TaskCommit, TargetState, ConnectorStatus, TaskStatus)
+
     def __init__(self, about: About) -> None:
         self._about = about
         self._lives: dict[str, _Life] = {}
         self._config = ConfigState()
-        self._now_ms = -1
 
     def see(self, told: Told) -> Iterator[Finding]:
         """Remembers the last records of each connector; nothing is told before the end."""
-        self._config, self._now_ms = told.config, max(self._now_ms, told.time_ms)
-        if not told.connector:
-            return iter(())
+        self._config = told.config
         life = self._lives.setdefault(told.connector, _Life())
         match told.record:
             case ConnectorConfig(name, None):
@@ -165,7 +164,7 @@ class HalfDone:
         """The records that show it; while they are fresh, it may still be under way."""
         there = [told for told in seen if told is not None]
         limit_ms = self._about.thresholds.under_way_ms if patience_ms is None else patience_ms
-        severity, words = judged(there, words, self._now_ms, limit_ms)
+        severity, words = judged(there, words, self._about.clock.now_ms, limit_ms)
         evidence = [told.position for told in there]
         return self._about.finding(kind, severity, name, evidence, words)
 

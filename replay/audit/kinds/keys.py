@@ -19,6 +19,8 @@ _Parts = dict[int, Entry]
 class Keys:
     """One finding for each connector and topic, worse where the two records disagree."""
 
+    concerns = (object,)
+
     def __init__(self, about: About) -> None:
         self._about = about
         self._split: dict[tuple[str, str], dict[bytes | None, _Parts]] = {}
@@ -30,8 +32,8 @@ class Keys:
             topic = self._split.get((told.connector, entry.topic), {})
             if entry.key in topic:
                 topic[entry.key][entry.partition] = entry
-            elif previous.partition != entry.partition:
-                parts = {previous.partition: previous, entry.partition: entry}
+            elif previous.entry.partition != entry.partition:
+                parts = {previous.entry.partition: previous.entry, entry.partition: entry}
                 self._split.setdefault((told.connector, entry.topic), {})[entry.key] = parts
         return iter(())
 

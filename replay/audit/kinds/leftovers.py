@@ -21,6 +21,8 @@ _Live = dict[tuple[str, bytes | None], Entry]
 class Leftovers:
     """Offsets of connectors that are gone."""
 
+    concerns = (ConnectorConfig, SourcePartition)
+
     def __init__(self, about: About) -> None:
         self._about = about
         self._live: dict[str, _Live] = {}

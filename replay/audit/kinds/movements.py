@@ -9,15 +9,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from controlplane.core.codec.offsets import decode_offset
-from controlplane.core.entry import Entry
 from controlplane.core.records import SourcePartition, Target
 from controlplane.core.redact import redacted_value
 from controlplane.core.safe_text import count
 from controlplane.core.shown import json_line
 from replay.audit.about import About, Words, at
 from replay.audit.bursts import Burst, Episodes
-from replay.audit.reading import Told
+from replay.audit.reading import Previous, Told
 from replay.audit.trail.trail import Verb
 from replay.audit.who import who
 from replay.findings import Finding, Severity
@@ -28,6 +26,8 @@ _NUMBERED = re.compile(r"(.*?)(\d{1,18})", re.ASCII | re.DOTALL)
 class Movements:
     """Regressions and resets: one finding for all that happen to a connector at once."""
 
+    concerns = (SourcePartition,)
+
     def __init__(self, about: About) -> None:
         self._about = about
         self._episodes: Episodes[tuple[str, str, bool]] = Episodes(about.thresholds.episode_ms)
@@ -35,11 +35,9 @@ class Movements:
     def see(self, told: Told) -> Iterator[Finding]:
         """Only a change of one key in one partition says what happened first and what then."""
         previous = told.previous
-        if not isinstance(told.record, SourcePartition) or previous is None:
+        if previous is None or previous.entry.partition != told.entry.partition:
             return
-        if previous.partition != told.entry.partition:
-            return
-        kind = self._kind(previous, told.entry)
+        kind = _kind(previous, told)
         if kind is not None:
             key = told.connector, kind, _at_rest(told)
             over = self._episodes.add(key, told)
@@ -51,16 +49,6 @@ class Movements:
         for key, burst in self._episodes.end():
             yield self._finding(key, burst)
 
-    def _kind(self, before: Entry, after: Entry) -> str | None:
-        if before.value is None or before.value == after.value:
-            return None
-        if after.value is None:
-            return "offsets-reset"
-        was, now = (decode_offset(one.value, self._about.profile) for one in (before, after))
-        if not isinstance(was, Mapping) or not isinstance(now, Mapping):
-            return None
-        return "offsets-regressed" if goes_back(was, now) else None
-
     def _finding(self, key: tuple[str, str, bool], burst: Burst) -> Finding:
         connector, kind, at_rest = key
         severity = Severity.INFO if at_rest else Severity.WARNING
@@ -70,18 +58,28 @@ class Movements:
         if kind == "offsets-reset":
             happened = f"{connector} lost {number}{by} {when}"
         else:
-            happened = f"{connector} went back{by} {when} in {number}, {self._example(burst.last)}"
+            happened = f"{connector} went back{by} {when} in {number}, {_example(burst.last)}"
         told, advice = _JUDGED[kind, at_rest]
         words = Words(f"{happened}: {told}", advice)
         return self._about.finding(kind, severity, connector, burst.evidence, words)
 
-    def _example(self, told: Told) -> str:
-        profile, previous = self._about.profile, told.previous
-        assert previous is not None  # or nothing would have gone back
-        partition = json_line(redacted_value("", told.record.partition))
-        values = (decode_offset(one.value, profile) for one in (previous, told.entry))
-        was, now = (json_line(redacted_value("", value)) for value in values)
-        return f"in that of {partition} from {was} to {now}"
+
+def _kind(previous: Previous, told: Told) -> str | None:
+    if previous.entry.value is None or previous.entry.value == told.entry.value:
+        return None
+    if told.entry.value is None:
+        return "offsets-reset"
+    was, now = previous.offset, told.offset
+    if not isinstance(was, Mapping) or not isinstance(now, Mapping):
+        return None
+    return "offsets-regressed" if goes_back(was, now) else None
+
+
+def _example(told: Told) -> str:
+    assert told.previous is not None  # or nothing would have gone back
+    shown = (told.record.partition, told.previous.offset, told.offset)
+    partition, was, now = (json_line(redacted_value("", one)) for one in shown)
+    return f"in that of {partition} from {was} to {now}"
 
 
 _MEANT = Words("it did not run then, so that was most likely meant")

@@ -40,6 +40,8 @@ class _Doubt(NamedTuple):
 class Owners:
     """Follows each instance from owner to owner, and each worker from generation to generation."""
 
+    concerns = (ConnectorStatus, TaskStatus)
+
     def __init__(self, about: About) -> None:
         self._about = about
         self._number = 0

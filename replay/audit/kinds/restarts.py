@@ -18,6 +18,8 @@ from replay.findings import Finding, Severity
 class Restarts:
     """Too many requests for one connector within a window."""
 
+    concerns = (RestartRequest,)
+
     def __init__(self, about: About) -> None:
         self._about = about
         limits = about.thresholds

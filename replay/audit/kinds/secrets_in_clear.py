@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from controlplane.core.codec.offsets import decode_offset
 from controlplane.core.entry import Position
 from controlplane.core.records import (
     ConnectorConfig,
@@ -35,13 +34,15 @@ by its form (a password in a URL) is found all the same."""
 class SecretsInClear:
     """One finding for each connector, with every place where one of its secrets lies."""
 
+    concerns = (ConnectorConfig, TaskConfig, ConnectorStatus, TaskStatus, SourcePartition)
+
     def __init__(self, about: About) -> None:
         self._about = about
         self._found: dict[str, dict[str, Position]] = {}
 
     def see(self, told: Told) -> Iterator[Finding]:
         """The last record for each place is the evidence."""
-        for where in self._places(told):
+        for where in _places(told):
             self._found.setdefault(told.connector, {})[where] = told.position
         return iter(())
 
@@ -58,21 +59,21 @@ class SecretsInClear:
             evidence = sorted(set(places.values()))
             yield self._about.finding("secret-in-clear", severity, name, evidence, words)
 
-    def _places(self, told: Told) -> Iterator[str]:
-        match told.record:
-            case ConnectorConfig(_, properties) if properties is not None:
-                yield from (f"the setting {key}" for key in secrets_of(properties))
-            case TaskConfig(_, _, properties):
-                yield from (f"the setting {key} of a task" for key in secrets_of(properties))
-            case ConnectorStatus(_, Status() as status) | TaskStatus(_, _, Status() as status):
-                if status.trace and redacted_text(status.trace) != status.trace:
-                    yield "the trace of a failure"
-            case SourcePartition(_, partition):
-                if told.previous is None and secrets_of(partition):
-                    yield "a source partition"
-                offset = decode_offset(told.entry.value, self._about.profile)
-                if isinstance(offset, Mapping) and secrets_of(offset):
-                    yield "a source offset"
+
+def _places(told: Told) -> Iterator[str]:
+    match told.record:
+        case ConnectorConfig(_, properties) if properties is not None:
+            yield from (f"the setting {key}" for key in secrets_of(properties))
+        case TaskConfig(_, _, properties):
+            yield from (f"the setting {key} of a task" for key in secrets_of(properties))
+        case ConnectorStatus(_, Status() as status) | TaskStatus(_, _, Status() as status):
+            if status.trace and redacted_text(status.trace) != status.trace:
+                yield "the trace of a failure"
+        case SourcePartition(_, partition):
+            if told.previous is None and secrets_of(partition):
+                yield "a source partition"
+            if isinstance(told.offset, Mapping) and secrets_of(told.offset):
+                yield "a source offset"
 
 
 def secrets_of(properties: Mapping[str, Any]) -> list[str]:

@@ -33,15 +33,15 @@ class _Pace(msgspec.Struct):
 class Stalls:
     """Pauses of running sources that are out of proportion."""
 
+    concerns = (ConnectorConfig, TargetState, TaskStatus, SourcePartition)
+
     def __init__(self, about: About) -> None:
         self._about = about
         self._paces: dict[str, _Pace] = {}
         self._running: dict[str, set[int]] = {}
-        self._now_ms = -1
 
     def see(self, told: Told) -> Iterator[Finding]:
         """An offset that is written again as it was is no move."""
-        self._now_ms = max(self._now_ms, told.time_ms)
         match told.record:
             case ConnectorConfig(name, properties):
                 self._paces.pop(name, None)
@@ -58,8 +58,8 @@ class Stalls:
     def end(self) -> Iterator[Finding]:
         """Those that stand still now."""
         for name, pace in self._paces.items():
-            if self._running.get(name) and self._out_of_proportion(pace, self._now_ms):
-                still = lasting(self._now_ms - pace.last.time_ms)
+            if self._running.get(name) and self._out_of_proportion(pace, self._about.clock.now_ms):
+                still = lasting(self._about.clock.now_ms - pace.last.time_ms)
                 sentence = (
                     f"{name} is RUNNING but has not moved for {still}, since "
                     f"{at(pace.last.time_ms)}; {self._usual(pace)}"
@@ -118,7 +118,9 @@ def _span(pace: _Pace) -> str:
 
 def _moved(told: Told) -> bool:
     previous = told.previous
-    return told.entry.value is not None and (previous is None or previous.value != told.entry.value)
+    return told.entry.value is not None and (
+        previous is None or previous.entry.value != told.entry.value
+    )
 
 
 def _wanted(told: Told) -> bool:
