@@ -28,8 +28,8 @@ from tests.rest.at_work import SINK, SOURCE, at_work
 
 DESCRIPTIONS = Path(__file__).parent / "kafkas_openapi"
 RELEASES = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
-EXAMPLES = 15
-"""For each operation and kind of request: some 500 requests for a release, always the same ones."""
+EXAMPLES = 10
+"""For each operation and kind of request: some 300 requests for a release, always the same ones."""
 
 FILES = {"/in.txt": ["one", "two"]}
 CONNECTORS = {
