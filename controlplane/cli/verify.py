@@ -8,7 +8,6 @@ from typing import Any
 import click
 import msgspec
 
-from controlplane.core import shown_records as records
 from controlplane.cli.answers import (
     compared,
     tells_a_consumer_group,
@@ -27,6 +26,7 @@ from controlplane.cli.options import (
 )
 from controlplane.cli.printing import note, print_json, say
 from controlplane.cli.sources import read_all
+from controlplane.core import shown_records as records
 from controlplane.core.entry import Entry
 from controlplane.core.profiles import resolve
 from controlplane.logs.names import is_cluster, path_of
