@@ -112,9 +112,17 @@ class Evidence:
 
     @cached_property
     def offsets(self) -> Mapping[tuple[str, str], Mapping[bytes | None, Entry]]:
-        """By offsets topic and connector, the last record of each key, aborted ones among them."""
+        """By offsets topic and connector, the last record of each key.
+
+        Those of aborted transactions are among them in the worker's topic alone: a connector's own
+        is always read without (`Fold.sees_aborted`).
+        """
         others = self.topics.config, self.topics.status, self.topics.commands
-        last = {(one.topic, one.key): one for one in self.entries if one.topic not in others}
+        last = {
+            (one.topic, one.key): one
+            for one in self.entries
+            if one.topic not in others and not (one.aborted and one.topic != self.topics.offsets)
+        }
         found: dict[tuple[str, str], dict[bytes | None, Entry]] = defaultdict(dict)
         for (topic, key), entry in last.items():
             subject = decode_partition(key, self.roll.newer)

@@ -311,6 +311,37 @@ def test_offsets_that_the_older_release_does_not_find() -> None:
     assert "all of them are there, too" in same.sighting.sentence
 
 
+def test_aborted_offsets_in_a_topic_of_its_own_are_nobodys() -> None:
+    """Such a topic is read without them by every worker."""
+    log = own_topic("own").offset("a", 2).abort().offset("a", 3, "own").commit()
+    assert told_of_own_topic(log, "3.9", "3.2").sighting.severity is INFO
+
+
+def test_how_an_older_worker_resumed_it() -> None:
+    """The second: before and after its tasks were made anew."""
+    log = stopped().target("a", {"state": "STARTED"})
+    (one,) = seen(PAIRS[2], log, 2)
+    assert one.sighting.sentence.endswith("whoever owns it makes its tasks anew")
+    (one,) = seen(PAIRS[2], log.tasks("a", 1), 2)
+    assert one.sighting.sentence.endswith("its tasks were made anew since")
+
+
+def test_what_the_removed_target_state_was() -> None:
+    """The fifth: said by the record before, or by who still reports it; a running one is none."""
+    pair = PAIRS[5]
+    for log, command in (
+        (stopped().target("a", None), "controlplane stop a"),
+        (running().target("a", V2_PAUSED).target("a", None), "controlplane pause a"),
+        (running().target("a", None).status("connector-a", "PAUSED"), "controlplane pause a"),
+        (running().target("a", None).status("connector-a", "STOPPED"), "controlplane stop a"),
+    ):
+        (one,) = seen(pair, log, 5)
+        assert [step.command for step in one.sighting.steps] == [command]
+    assert not seen(pair, running().target("a", V2_STARTED).target("a", None), 5)
+    assert not seen(pair, running().target("a", None), 5)
+    assert not seen(pair, Planted().config("a").tasks("a", 1).target("a", None), 5)
+
+
 def test_a_stop_without_its_empty_task_set_needs_preparation() -> None:
     """An older worker would hold the tasks ready of what is to have none."""
     pair = PAIRS[1]
