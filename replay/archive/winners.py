@@ -15,7 +15,7 @@ from controlplane.core.profiles import PROFILES
 from controlplane.core.state import Topics
 from replay.archive.segments import SCHEMA
 from replay.kernels.last_value import last_values
-from replay.kernels.rows import Rows, running_times
+from replay.kernels.rows import Rows, running_times, visible
 from replay.kernels.statuses import counting_rows
 
 WORTH_IT = 0.5
@@ -32,8 +32,12 @@ def winners(runs: Sequence[Rows], topic: str, topics: Topics, before_ms: int | N
 
     `before_ms` is the greatest timestamp of the partition before them.
     """
-    offsets = [_counting(runs, topic, topics, aborted=aborted) for aborted in (True, False)]
-    wanted = pc.unique(pa.chunked_array([*offsets[0].chunks, *offsets[1].chunks], pa.int64()))
+    some_aborted = any(visible(rows, aborted=False) is not None for rows in runs)
+    readers = (True, False) if some_aborted else (True,)
+    offsets = [_counting(runs, topic, topics, aborted=aborted) for aborted in readers]
+    wanted = pc.unique(
+        pa.chunked_array([one for some in offsets for one in some.chunks], pa.int64())
+    )
     found = [
         _timed(rows, times, before_ms).filter(
             pc.is_in(rows.read("offset").column("offset"), value_set=wanted)

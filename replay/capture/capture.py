@@ -4,8 +4,8 @@ A long capture makes count on the way what it has, so that whoever is killed los
 only; of each partition a prefix is archived at any time.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from controlplane.core.codec import decode_config
 from controlplane.core.entry import Batch
@@ -26,8 +26,28 @@ from replay.errors import ArchiveConflict
 
 Ends = Mapping[str, Sequence[int]]
 
-Advance = Callable[[int], None]
-"""Called with how many records were read, again and again."""
+
+class Progress(Protocol):
+    """Somebody who wants to know how far it has come."""
+
+    def begin(self, what: str, total: int) -> None:
+        """A topic begins, of which so many offsets are to be read."""
+        ...
+
+    def advance(self, amount: int) -> None:
+        """So many records were read."""
+        ...
+
+
+class Unseen:
+    """Nobody wants to know."""
+
+    def begin(self, what: str, total: int) -> None:
+        """A topic begins."""
+
+    def advance(self, amount: int) -> None:
+        """So many records were read."""
+
 
 COMMIT_RECORDS = 5_000_000
 """New records after which what was read so far is made to count."""
@@ -54,6 +74,11 @@ class Captured(NamedTuple):
     left_out: tuple[str, ...]
     """Topics of the log that are none of the cluster's."""
 
+    @property
+    def records(self) -> int:
+        """How many records are archived of the cluster."""
+        return _records(self.cluster)
+
 
 class Capture:
     """Reads a log into an archive.
@@ -63,12 +88,12 @@ class Capture:
     """
 
     def __init__(
-        self, log: ReadableLog, target: Target, *, goes_on: bool, advance: Advance = lambda _: None
+        self, log: ReadableLog, target: Target, *, goes_on: bool, progress: Progress | None = None
     ) -> None:
         self._log = log
         self._target = target
         self._goes_on = goes_on
-        self._advance = advance
+        self._progress = progress or Unseen()
         self._appending = self._begin()
         self._fresh = 0
         self._own: set[str] = set()
@@ -114,12 +139,14 @@ class Capture:
         begins = (await self._log.starts([topic]))[topic]
         ends = (await self._log.ends([topic]))[topic]
         self._check_ends(topic, ends)
-        start = {topic: self._starts(topic, len(ends))} if self._goes_on else None
+        start = self._starts(topic, len(ends)) if self._goes_on else [*begins]
+        spans = zip(start, begins, ends, strict=True)
+        self._progress.begin(topic, sum(max(0, end - max(pair)) for *pair, end in spans))
         read = 0
-        async for batch in self._log.read([topic], start, {topic: ends}):
+        async for batch in self._log.read([topic], {topic: start}, {topic: ends}):
             read += len(batch)
             self._take(batch, begins)
-            self._advance(len(batch))
+            self._progress.advance(len(batch))
         for partition, (begin, end) in enumerate(zip(begins, ends, strict=True)):
             self._appending.reached(topic, partition, begin, end)
         return read

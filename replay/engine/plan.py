@@ -65,9 +65,10 @@ class Plan(msgspec.Struct, frozen=True):
     notices: tuple[str, ...] = ()
 
     @property
-    def files(self) -> set[str]:
-        """All files of which rows are read."""
-        return {piece.stored.file for part in self.parts for piece in part.pieces}
+    def stored(self) -> list[Stored]:
+        """All files of which rows are read, each once."""
+        every = (piece.stored for part in self.parts for piece in part.pieces)
+        return list({one.file: one for one in every}.values())
 
     def parts_of(self, topic: str) -> list[PartPlan]:
         """What is to be read of a topic."""

@@ -46,10 +46,10 @@ def log_of(entries: Sequence[Entry]) -> MemoryLog:
     return log
 
 
-def archive(folder: Path, entries: Sequence[Entry], name: str = NAME) -> Cluster:
+def archive(folder: Path, entries: Sequence[Entry], sizes: Sizes = SMALL) -> Cluster:
     """An archive of these entries."""
-    capture(folder, log_of(entries), name=name)
-    return cluster_in(folder, name)
+    capture(folder, log_of(entries), sizes=sizes)
+    return cluster_in(folder)
 
 
 def cluster_in(folder: Path, name: str = NAME) -> Cluster:

@@ -15,6 +15,7 @@ from controlplane.core.moments import UnknownMoment
 from controlplane.core.profiles import PROFILES, Profile
 from controlplane.core.state import ClusterState
 from controlplane.scenario.story import Step, read_story
+from replay.archive.segments import Sizes
 from replay.engine.local import Options
 from tests.conftest import PROVE
 from tests.laws.entries import logs, profiles
@@ -23,7 +24,7 @@ from tests.replay.archived import archive, capture, cluster_in, log_of, replayed
 
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
 
-EXAMPLES = 1_500 if PROVE else 60
+EXAMPLES = 1_500 if PROVE else 40
 PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
 """An example takes some 40 ms: the smallest that fails is looked for where there is time."""
 
@@ -52,7 +53,7 @@ def vector(step: Step) -> str:
 def test_recorded_clusters_at_every_observed_point(name: str, tmp_path: Path) -> None:
     """Each release that was asked, at each point where it was, from winners and from segments."""
     entries = recorded_entries(name)
-    log, cluster = log_of(entries), archive(tmp_path, entries)
+    log, cluster = log_of(entries), archive(tmp_path, entries, Sizes(40, 16))
     exactly_once = name in EXACTLY_ONCE
     points = observed(read_story(HISTORIES / f"{name}.story.jsonl"))
     assert points

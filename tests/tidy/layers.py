@@ -13,7 +13,16 @@ BESIDE = {
 LOGS = {"controlplane.logs"}
 STATE = {
     f"controlplane.{name}"
-    for name in ("controller", "follower", "loading", "asof", "recent", "retention", "snapshots", "watching")
+    for name in (
+        "controller",
+        "follower",
+        "loading",
+        "asof",
+        "recent",
+        "retention",
+        "snapshots",
+        "watching",
+    )
 }
 REST = {"controlplane.rest"}
 BELOW_REST = CORE | BESIDE | LOGS | STATE
@@ -26,7 +35,7 @@ LAYERS: dict[str, set[str]] = {
     "controlplane.rest": BELOW_REST,
     "controlplane.worker": BELOW_REST,
     "controlplane.scenario": BELOW_REST | REST,  # requests are among the verbs of a scenario
-    "replay": CORE | LOGS,
+    "replay": CORE | LOGS | {"controlplane.settings"},  # of a worker: how to get in to its cluster
 }
 """Per part of the program, the other parts it may import. What is not listed (the command line,
 `__main__`, the package itself) may import every part of `controlplane`, and nobody imports it."""

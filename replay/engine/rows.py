@@ -1,0 +1,120 @@
+"""States as rows, one per connector: what people and machines are shown, without secrets."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from controlplane.core import javajson, views
+from controlplane.core.records import Status
+from controlplane.core.redact import redacted, redacted_text, redacted_value
+from controlplane.core.state import ClusterState
+
+SCHEMA = pa.schema(
+    [
+        ("cluster", pa.string()),
+        ("profile", pa.string()),
+        ("connector", pa.string()),
+        ("config", pa.string()),
+        ("target_state", pa.string()),
+        ("tasks", pa.int64()),
+        ("inconsistent", pa.bool_()),
+        ("status", pa.string()),
+        ("task_status", pa.string()),
+        ("offsets", pa.string()),
+        ("remarks", pa.list_(pa.string())),
+    ]
+)
+"""As a table: what is nested comes as JSON text."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One connector, as a worker of one release knows it."""
+
+    cluster: str
+    profile: str
+    connector: str
+    config: dict[str, Any] | None
+    """None: there are only remains of it."""
+    target_state: str | None
+    tasks: int | None
+    """None: there is no config, or the worker fails at counting them."""
+    inconsistent: bool
+    status: dict[str, Any] | None
+    task_status: dict[int, dict[str, Any]]
+    offsets: list[dict[str, Any]]
+    remarks: tuple[str, ...]
+    """What is half-done about it."""
+
+
+def rows(cluster: str, state: ClusterState, wanted: Iterable[str] = ()) -> Iterator[Row]:
+    """The connectors of a state by name; only the wanted ones, if any are named."""
+    halves: dict[str, list[str]] = {}
+    for name, half in views.half_done(state):
+        halves.setdefault(name, []).append(half.value)
+    names = {*views.connectors(state), *halves}
+    only = set(wanted)
+    for name in sorted(names & only if only else names):
+        yield _row(cluster, state, name, tuple(halves.get(name, ())))
+
+
+def _row(cluster: str, state: ClusterState, name: str, remarks: tuple[str, ...]) -> Row:
+    config = state.config.connectors.get(name)
+    target = views.target(state, name)
+    tasks, trouble = _tasks(state, name) if config is not None else (None, ())
+    reported = state.status.tasks.get(name, {})
+    return Row(
+        cluster,
+        state.profile.release,
+        name,
+        None if config is None else redacted(config),
+        target.value if target else None,
+        tasks,
+        name in state.config.inconsistent,
+        _status(state.status.connectors.get(name)),
+        {task: shown for task, one in sorted(reported.items()) if (shown := _status(one))},
+        [
+            {"partition": redacted_value("", one.partition), "offset": _offset(one.offset)}
+            for one in views.source_offsets(state, name)
+        ],
+        (*trouble, *remarks),
+    )
+
+
+def _tasks(state: ClusterState, name: str) -> tuple[int | None, tuple[str, ...]]:
+    try:
+        return len(views.task_ids(state, name)), ()
+    except views.ReadFailed as error:
+        return None, (f"reading its tasks fails: {error}",)
+
+
+def _offset(offset: Any) -> Any:
+    return None if offset is None else redacted_value("", offset)
+
+
+def _status(status: Status | None) -> dict[str, Any] | None:
+    if status is None:
+        return None
+    shown: dict[str, Any] = {"state": status.state.value, "worker_id": status.worker_id}
+    shown |= {"generation": status.generation, "version": status.version}
+    return shown | {"trace": status.trace and redacted_text(status.trace)}
+
+
+def table_of(found: Iterable[Row]) -> pa.Table:
+    """Rows as a table; half a surrogate pair, which no such text may hold, becomes an escape."""
+    columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
+    for row in found:
+        for name in SCHEMA.names:
+            columns[name].append(_cell(getattr(row, name)))
+    return pa.table(columns, schema=SCHEMA)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, dict):
+        return javajson.encode({str(key): one for key, one in value.items()}).decode()
+    if isinstance(value, list):
+        return javajson.encode(value).decode()
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    return value

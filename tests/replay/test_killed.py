@@ -1,0 +1,41 @@
+"""`kill -9` at every step of an append: nothing lost, nothing twice, and the next one goes on."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from controlplane.core.profiles import Profile
+from replay.archive.verify import verified
+from tests.recorded import recorded_entries
+from tests.replay.archived import capture, cluster_in, log_of, replayed, served
+from tests.replay.dying import FEW
+from tests.replay.test_appending import archived
+from tests.tidy.source import ROOT
+
+HISTORY = "roll-3.4-3.9-3.4"
+
+
+def test_whoever_is_killed_leaves_an_archive_that_is_sound(tmp_path: Path) -> None:
+    """As it was, or with all of the append; whoever comes next ends with the whole log."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.replay.dying", str(tmp_path), HISTORY]
+    subprocess.run(command, cwd=ROOT, check=True)
+    entries = recorded_entries(HISTORY)
+    whole, half = len(entries), len(entries) // 2
+    kip = [Profile.of("kip")]
+    expected = served(log_of(entries), None, kip)
+    found, leftovers = [], 0
+    folders = sorted(tmp_path.iterdir())
+    for folder in folders:
+        left = verified(cluster_in(folder))
+        assert (left.flaws, left.gaps) == ((), ())
+        assert left.records in (half, whole)
+        found.append(left.records)
+        leftovers += bool(left.leftovers)
+        capture(folder, log_of(entries), sizes=FEW)
+        again = cluster_in(folder)
+        assert len(archived(again)) == whole
+        assert verified(again).flaws == ()
+    assert replayed(cluster_in(folders[len(folders) // 2]), None, kip) == expected
+    assert found == sorted(found), "from some step on the append is there"
+    assert {half, whole} == {*found}
+    assert leftovers > len(folders) // 2
