@@ -57,40 +57,39 @@ And of what is written::
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from controlplane.core import commands, views
-from controlplane.core.commands import (
-    AlterOffsets,
-    CreateConnector,
-    DeleteConnector,
-    OffsetChange,
-    PatchConfig,
-    PauseConnector,
-    PutConfig,
-    ResetOffsets,
-    ResetTopics,
-    RestartConnector,
-    RestartTask,
-    RestoreConnector,
-    ResumeConnector,
-    SetLoggerLevel,
-    StopConnector,
-)
-from controlplane.core.diff import Change, diff
-from controlplane.core.entry import Batch, Entry, Position
-from controlplane.core.evolve import Fold, fold
-from controlplane.core.hazards import Hazard, hazards
-from controlplane.core.plan import Outcome, Plan, Rejected
-from controlplane.core.profiles import Profile
-from controlplane.core.records import Target
-from controlplane.core.state import ClusterState, Topics
-from controlplane.core.undo import restoration
-from controlplane.loading import load
-from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, ReadableLog, Record
-from controlplane.logs.memory import MemoryLog
-
 if TYPE_CHECKING:
     from controlplane.controller import NotWritten, TimedOut, TooMany
+    from controlplane.core import commands, views
+    from controlplane.core.commands import (
+        AlterOffsets,
+        CreateConnector,
+        DeleteConnector,
+        OffsetChange,
+        PatchConfig,
+        PauseConnector,
+        PutConfig,
+        ResetOffsets,
+        ResetTopics,
+        RestartConnector,
+        RestartTask,
+        RestoreConnector,
+        ResumeConnector,
+        SetLoggerLevel,
+        StopConnector,
+    )
+    from controlplane.core.diff import Change, diff
+    from controlplane.core.entry import Batch, Entry, Position
+    from controlplane.core.evolve import Fold, fold
+    from controlplane.core.hazards import Hazard, hazards
+    from controlplane.core.plan import Outcome, Plan, Rejected
     from controlplane.core.plan_text import plan_text
+    from controlplane.core.profiles import Profile
+    from controlplane.core.records import Target
+    from controlplane.core.state import ClusterState, Topics
+    from controlplane.core.undo import restoration
+    from controlplane.loading import load
+    from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, ReadableLog, Record
+    from controlplane.logs.memory import MemoryLog
     from controlplane.plane import ControlPlane, Refusal, Settings, Surroundings
 
 __all__ = [
@@ -146,21 +145,63 @@ __all__ = [
     "views",
 ]
 
-_WRITING = {
+_PLACES = {
     "controlplane.controller": ("NotWritten", "TimedOut", "TooMany"),
+    "controlplane.core.commands": (
+        "AlterOffsets",
+        "CreateConnector",
+        "DeleteConnector",
+        "OffsetChange",
+        "PatchConfig",
+        "PauseConnector",
+        "PutConfig",
+        "ResetOffsets",
+        "ResetTopics",
+        "RestartConnector",
+        "RestartTask",
+        "RestoreConnector",
+        "ResumeConnector",
+        "SetLoggerLevel",
+        "StopConnector",
+    ),
+    "controlplane.core.diff": ("Change", "diff"),
+    "controlplane.core.entry": ("Batch", "Entry", "Position"),
+    "controlplane.core.evolve": ("Fold", "fold"),
+    "controlplane.core.hazards": ("Hazard", "hazards"),
+    "controlplane.core.plan": ("Outcome", "Plan", "Rejected"),
     "controlplane.core.plan_text": ("plan_text",),
+    "controlplane.core.profiles": ("Profile",),
+    "controlplane.core.records": ("Target",),
+    "controlplane.core.state": ("ClusterState", "Topics"),
+    "controlplane.core.undo": ("restoration",),
+    "controlplane.loading": ("load",),
+    "controlplane.logs.log": (
+        "Fenced",
+        "Log",
+        "LogError",
+        "LogUnavailable",
+        "ReadableLog",
+        "Record",
+    ),
+    "controlplane.logs.memory": ("MemoryLog",),
     "controlplane.plane": ("ControlPlane", "Refusal", "Settings", "Surroundings"),
 }
-"""Names by the module that has them: writing takes longer to import than most logs to read."""
+"""Names by the module that has them. Each is imported when it is asked for: who reads a log need
+not wait for what writes one, and a command about a cluster for neither."""
 
-_LATER = {name: module for module, names in _WRITING.items() for name in names}
+_MODULES = ("commands", "views")
+"""What is offered whole; it lies in the core."""
+
+_PLACE_OF = {name: module for module, names in _PLACES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """What belongs to writing is imported when it is asked for."""
-    if name not in _LATER:
+    """Import what is asked for."""
+    if name in _MODULES:
+        return import_module(f"controlplane.core.{name}")
+    if name not in _PLACE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LATER[name]), name)
+    return getattr(import_module(_PLACE_OF[name]), name)
 
 
 def __dir__() -> list[str]:
