@@ -1,0 +1,176 @@
+"""What holds for all audits: one pass, bounded memory, no secrets, whatever bytes there are."""
+
+import tracemalloc
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+
+from controlplane.core.entry import Entry
+from controlplane.core.order import in_order
+from controlplane.core.profiles import Profile
+from replay.audit import Cluster, audit
+from replay.audit.about import EVIDENCE_KEPT, lasting
+from replay.audit.catalogue import KINDS
+from replay.audit.thresholds import BadThreshold, Thresholds, known, thresholds
+from replay.findings import Severity
+from tests.laws.entries import logs, profiles
+from tests.replay.audit.planted import MINUTE, PAUSED, Log
+
+SECRET = "horse-battery-staple"
+
+
+@given(logs(), profiles)
+@settings(max_examples=150, deadline=None)
+def test_any_bytes(entries: list[Entry], profile: Profile) -> None:
+    """Untrusted bytes never end an audit; what it tells lies in the log, on one line each."""
+    ordered = in_order(entries)
+    places = {entry.position for entry in ordered}
+    for one in audit([Cluster("lab", ordered, profile)]):
+        assert one.kind in KINDS
+        assert one.evidence
+        assert places >= set(one.evidence)
+        assert one.sentence.isprintable() or not any(char < " " for char in one.sentence)
+
+
+@given(logs(), profiles)
+@settings(max_examples=50, deadline=None)
+def test_one_pass_suffices(entries: list[Entry], profile: Profile) -> None:
+    """Entries may be an iterator that is gone afterwards."""
+    ordered = in_order(entries)
+    listed = audit([Cluster("lab", ordered, profile)])
+    assert audit(iter([Cluster("lab", iter(ordered), profile)])) == listed
+
+
+def test_memory_grows_with_keys_and_not_with_records() -> None:
+    """Five times as many records of the same keys need no more memory."""
+    few, many = _peak(1_000), _peak(5_000)
+    assert many < 1.5 * few
+
+
+def _peak(records: int) -> int:
+    profile = Profile.of("3.9.1")
+    tracemalloc.start()
+    try:
+        audit([Cluster("lab", _churn(records), profile)])
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def _churn(records: int) -> Iterator[Entry]:
+    """Connectors that move, fail and are restarted without end."""
+    names = [f"c{number}" for number in range(50)]
+    for number, name in enumerate(names):
+        config = msgspec.json.encode({"properties": {"name": name}})
+        yield Entry("connect-configs", 0, number, number, b"connector-" + name.encode(), config)
+    states = ("RUNNING", "FAILED", "RUNNING", "UNASSIGNED")
+    for number in range(records):
+        name, at_ms = names[number % 50], 1_000 * (number + 1)
+        key = msgspec.json.encode([name, {"file": number % 4}])
+        value = msgspec.json.encode({"position": number % 1_000})
+        yield Entry("connect-offsets", 0, number, at_ms, key, value)
+        status = {
+            "state": states[number // 50 % 4],
+            "worker_id": f"w{number % 3}",
+            "generation": number // 500,
+            "trace": None,
+        }
+        place = "connect-status", 0, number
+        yield Entry(*place, at_ms, f"status-task-{name}-0".encode(), msgspec.json.encode(status))
+
+
+def test_no_secret_is_told() -> None:
+    """A secret in every place where there may be one: it is found, and never shown."""
+    log = Log().config("a", db_password="old").config("a", db_password=SECRET)
+    log.config("a", db_password=SECRET, url=f"jdbc:mysql://ada:{SECRET}@db/shop")
+    log.tasks("a", 1)
+    log.put("connect-configs", "task-a-0", {"properties": {"api.key": SECRET}})
+    trace = f"refused: password={SECRET}\n\tat lab.Source.start"
+    for _ in range(3):
+        log.wait(MINUTE).status("task-a-0", "RUNNING").status("task-a-0", "FAILED", trace=trace)
+    key = f'["a",{{"token":"{SECRET}"}}]'
+    log.put("connect-offsets", key, {"position": 9, "password": SECRET})
+    log.put("connect-offsets", key, {"position": 4, "password": SECRET})
+    log.accepted("17", command="put-config", connector="a", config={"db.password": SECRET})
+    log.by(f"password={SECRET}", "18").target("a", PAUSED)
+    found = audit([log.cluster("lab")])
+    told = msgspec.json.encode(found).decode()
+    assert SECRET not in told
+    (clear,) = (one for one in found if one.kind == "secret-in-clear")
+    for where in (
+        "the setting db.password",
+        "the setting url",
+        "the setting api.key of a task",
+        "the trace of a failure",
+        "a source partition",
+        "a source offset",
+    ):
+        assert where in clear.sentence
+    kinds = {one.kind for one in found}
+    assert kinds >= {"config-changed", "status-flapping", "offsets-regressed", "command-unfinished"}
+
+
+def test_the_worst_comes_first() -> None:
+    """Dangers, then warnings, then what is worth knowing; evidence is bounded."""
+    log = Log().config("a", password="x")
+    for number in range(2 * EVIDENCE_KEPT):
+        log.offset("a", {"n": number}).offset("a", {"n": number + 1}, partition=1)
+    found = audit([log.cluster("lab")])
+    ranks = [list(Severity).index(one.severity) for one in found]
+    assert ranks == sorted(ranks, reverse=True)
+    assert ranks[0] == list(Severity).index(Severity.DANGER)
+    assert max(len(one.evidence) for one in found) <= EVIDENCE_KEPT
+
+
+# --- thresholds --------------------------------------------------------------------------------
+
+
+def test_thresholds_have_names_units_and_reasons() -> None:
+    """Each can be told by its name, and says why it is what it is."""
+    assert len(known()) == len(Thresholds.__struct_fields__)
+    for one in known():
+        assert one.unit == ("ms" if one.name.endswith("-ms") else "")
+        assert one.reason.endswith(".")
+        assert thresholds({one.name: str(one.usual)}) == Thresholds()
+
+
+def test_a_threshold_that_is_told_counts() -> None:
+    """Three restarts are no storm, unless somebody says so."""
+    log = Log().config("a").restart("a").restart("a").restart("a")
+    cluster = log.cluster("lab")
+    assert not [one for one in audit([cluster]) if one.kind == "restart-storm"]
+    found = audit([cluster], thresholds({"storm-restarts": "3"}))
+    assert [one.connector for one in found if one.kind == "restart-storm"] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("storms", "3", "storms is no threshold: take episode-ms,"),
+        ("stall-ms", "an hour", "stall-ms cannot be 'an hour': give a whole number from 1 on"),
+        ("flap-failures", "1", "give a whole number from 2 on"),
+        ("stall-ms", "9" * 40, "give a whole number"),
+    ],
+)
+def test_bad_thresholds(name: str, text: str, words: str) -> None:
+    """One sentence that says what can be told."""
+    with pytest.raises(BadThreshold, match=words):
+        thresholds({name: text})
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "words"),
+    [
+        (0, "0 ms"),
+        (1_000, "1 second"),
+        (90_000, "90 seconds"),
+        (3_600_000, "1 hour"),
+        (86_400_000, "1 day"),
+        (200_000_000, "2 days"),
+    ],
+)
+def test_spans_in_words(time_ms: int, words: str) -> None:
+    """In the largest unit that says enough."""
+    assert lasting(time_ms) == words

@@ -1,0 +1,132 @@
+"""`replay audit` on the command line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from replay.audit.catalogue import KINDS
+from replay.audit.thresholds import known
+from replay.cli.main import main
+from tests.recorded import HISTORIES
+from tests.replay.audit.planted import START_MS, Log
+from tests.replay.audit.test_trail import COMMON
+
+LIFE = str(HISTORIES / "life-3.9.log.jsonl")
+MIRROR = str(HISTORIES / "mirror-3.9.log.jsonl")
+
+
+def run(*words: str) -> Result:
+    """One command, as from a shell."""
+    return CliRunner(env={"COLUMNS": "200"}).invoke(main, ["audit", *words])
+
+
+def written(log: Log, path: Path) -> str:
+    """A planted log as a file."""
+    lines = []
+    for entry in log.cluster("lab").entries:
+        texts = {"key": entry.key, "value": entry.value}
+        told = {name: None if raw is None else raw.decode() for name, raw in texts.items()}
+        lines.append(
+            json.dumps(entry.position._asdict() | {"timestamp": entry.timestamp} | told) + "\n"
+        )
+    path.write_text("".join(lines), encoding="utf-8")
+    return str(path)
+
+
+def test_exit_codes() -> None:
+    """0: nothing worse than information; 1: findings."""
+    assert run(MIRROR).exit_code == 0
+    assert run(LIFE).exit_code == 1
+    assert run(LIFE, "--least", "danger").exit_code == 0
+    assert run(LIFE, "--kind", "config-changed").exit_code == 0
+
+
+def test_table() -> None:
+    """A row for each finding, each advice once, and how many there are."""
+    result = run(LIFE, "--least", "warning", "--cluster", "lab")
+    assert "warning    offsets-inherited   pages" in result.stdout
+    assert "CLUSTER" not in result.stdout
+    assert result.stdout.count("pages: If it is to begin at the start") == 1
+    assert result.stdout.endswith("lab: 1 finding\n")
+    assert run(MIRROR, "--least", "danger", "--cluster", "lab").stdout == "lab: no findings\n"
+
+
+def test_json() -> None:
+    """Findings with all that belongs to them; of several logs each has its name."""
+    result = run(LIFE, MIRROR, "--cluster", "east", "--cluster", "west", "-o", "json")
+    told: dict[str, Any] = json.loads(result.stdout)
+    assert told["clusters"] == ["east", "west"]
+    assert {one["cluster"] for one in told["findings"]} == {"east", "west"}
+    first = told["findings"][0]
+    assert (first["kind"], first["severity"]) == ("offsets-inherited", "warning")
+    assert first["evidence"][:2] == ["config@49", "config@47"]
+    assert set(first) == {
+        *("kind", "severity", "cluster", "connector", "evidence", "sentence", "advice")
+    }
+
+
+def test_several_clusters_are_told_apart() -> None:
+    """The table says which cluster; what they share is found."""
+    result = run(LIFE, LIFE, "--cluster", "east", "--cluster", "west", "--least", "danger")
+    assert "two-clusters-one-topic" in result.stdout
+    assert "CLUSTER" in result.stdout
+    assert result.exit_code == 1
+
+
+def test_who_from_an_access_log(tmp_path: Path) -> None:
+    """Who it was comes from a file; lines that cannot be read are told of beside the answer."""
+    log = written(Log().config("a", rows="1").config("a", rows="2"), tmp_path / "lab.log.jsonl")
+    seconds = START_MS // 1_000 + 2
+    event = {"ts": seconds, "user": "bob", "method": "PUT", "path": "/connectors/a/config"}
+    trail = tmp_path / "trail"
+    trail.write_text("\n".join([COMMON.format("GET /", 200), "?", json.dumps(event), ""]))
+    result = run(log, "--trail", str(trail), "--kind", "config-changed")
+    assert "a got another config by bob, as the audit stream has it" in result.stdout
+    assert f"{trail}: line 2 is neither a JSON object nor a line of an access log" in result.stderr
+
+
+def test_release_topics_and_thresholds_are_heard(tmp_path: Path) -> None:
+    """What is told about the log decides what is found in it."""
+    log = Log().config("a").restart("a").restart("a").restart("a")
+    path = written(log, tmp_path / "lab.log.jsonl")
+    few = ("--threshold", "storm-restarts=3")
+    assert "restart-storm" not in run(path).stdout
+    assert "restart-storm" in run(path, *few).stdout
+    assert "restart-storm" not in run(path, *few, "--release", "2.3").stdout
+    Path(path).write_text(Path(path).read_text().replace("connect-configs", "ours"))
+    assert "restart-storm" not in run(path, *few).stdout
+    assert "restart-storm" in run(path, *few, "--config-topic", "ours").stdout
+
+
+def test_list_shows_kinds_and_thresholds() -> None:
+    """Without a log."""
+    result = run("--list")
+    assert result.exit_code == 0
+    for name in (*KINDS, *(one.name for one in known())):
+        assert name in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["absent.jsonl"], "absent.jsonl does not exist"),
+        ([LIFE, "--threshold", "storms=1"], "storms is no threshold"),
+        ([LIFE, "--threshold", "stall-ms"], "stall-ms cannot be ''"),
+        ([LIFE, "--release", "banana"], "banana"),
+        ([LIFE, "--trail", LIFE], "is no audit stream: line 1 does not tell who"),
+        ([LIFE, "--trail", "absent"], "does not exist"),
+        ([LIFE, LIFE], "two logs have the same name: name them with --cluster"),
+        ([LIFE, "--cluster", "a", "--cluster", "b"], "more often than there are logs"),
+        ([LIFE, "--config-topic", "connect-status"], "give each a name of its own"),
+        ([], "Missing argument 'LOG...'"),
+    ],
+)
+def test_bad_input(words: list[str], sentence: str) -> None:
+    """One clear sentence, exit code 2."""
+    result = run(*words)
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr

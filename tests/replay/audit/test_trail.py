@@ -1,0 +1,176 @@
+"""Who it was: our headers, or a line of an audit stream near in time and about the connector."""
+
+import json
+from typing import Any
+
+import pytest
+
+from replay.audit import audit
+from replay.audit.trail.lines import read_trail
+from replay.audit.trail.trail import Request, Trail, Verb
+from replay.findings import Finding
+from tests.replay.audit.planted import HOUR, SECOND, START_MS, STOPPED, Log
+
+AT = "2026-11-21T10:00:00Z"
+AT_MS = 1_795_255_200_000
+
+COMMON = '10.1.2.3 - ada [21/Nov/2026:11:00:00 +0100] "{}" {} 17'
+
+
+def event(**facts: Any) -> str:
+    """One line of JSON."""
+    return json.dumps(facts)
+
+
+READ = {
+    "our own names": (
+        event(at_ms=AT_MS, principal="ada", method="PUT", path="/connectors/a/config"),
+        Request(AT_MS, "ada", "a", Verb.CONFIG),
+    ),
+    "seconds since 1970": (
+        event(ts=AT_MS / 1_000, user="ada", method="DELETE", path="/connectors/a"),
+        Request(AT_MS, "ada", "a", Verb.DELETE),
+    ),
+    "nothing but when, who and whom": (
+        event(timestamp=AT, actor={"name": "ada"}, connector="a"),
+        Request(AT_MS, "ada", "a", None),
+    ),
+    "a creation with its body": (
+        event(time=AT, user="ada", method="POST", url="/connectors", body={"name": "a"}),
+        Request(AT_MS, "ada", "a", Verb.CREATE),
+    ),
+    "behind a prefix, the name escaped": (
+        event(time=AT, user="ada", method="PUT", path="/compat/3.9/connectors/a%2Fb/stop?x=1"),
+        Request(AT_MS, "ada", "a/b", Verb.STOP),
+    ),
+    "CloudEvents, authorised": (
+        event(
+            specversion="1.0",
+            id="1",
+            source="/connect",
+            type="org.example.request",
+            time=AT,
+            authid="ada",
+            data={"method": "PATCH", "path": "/connectors/a/offsets", "status": 200},
+        ),
+        Request(AT_MS, "ada", "a", Verb.OFFSETS),
+    ),
+    "CloudEvents of an audit log": (
+        event(
+            specversion="1.0",
+            time=AT,
+            subject="crn:///kafka=k/connect-cluster=c/connector=a",
+            data={
+                "authenticationInfo": {"principal": "User:ada"},
+                "resourceName": "crn:///kafka=k/connect-cluster=c/connector=a",
+            },
+        ),
+        Request(AT_MS, "User:ada", "a", None),
+    ),
+    "common log format": (
+        COMMON.format("PUT /connectors/a/pause HTTP/1.1", 202),
+        Request(AT_MS, "ada", "a", Verb.PAUSE),
+    ),
+    "combined log format, nobody logged in": (
+        '10.1.2.3 - - [21/Nov/2026:10:00:00 +0000] "POST /connectors HTTP/1.1" 201 17 "-" "curl"',
+        Request(AT_MS, "somebody at 10.1.2.3", None, Verb.CREATE),
+    ),
+    "an error after all was written": (
+        COMMON.format("POST /connectors/a/restart HTTP/1.1", 500),
+        Request(AT_MS, "ada", "a", Verb.RESTART),
+    ),
+}
+
+
+@pytest.mark.parametrize("which", READ)
+def test_read(which: str) -> None:
+    """A line that may have written something."""
+    line, request = READ[which]
+    read = read_trail([line])
+    assert (read.requests, read.problems, read.lines) == ([request], [], 1)
+
+
+NO_CHANGE = (
+    "",
+    COMMON.format("GET /connectors/a/config HTTP/1.1", 200),
+    COMMON.format("PUT /connectors/a/config HTTP/1.1", 409),
+    COMMON.format("PUT /connector-plugins/X/config/validate HTTP/1.1", 200),
+    COMMON.format("POST /admin/loggers HTTP/1.1", 200),
+    event(time=AT, user="ada", method="GET", path="/connectors"),
+    event(time=AT, user="ada", method="DELETE", path="/connectors/a", status=404),
+)
+
+
+@pytest.mark.parametrize("line", NO_CHANGE)
+def test_what_changed_nothing(line: str) -> None:
+    """Reads, refusals, and what is about no connector."""
+    read = read_trail([line])
+    assert (read.requests, read.problems) == ([], [])
+
+
+UNREADABLE = {
+    "{": "line 1 is no JSON object",
+    event(time=AT, connector="a"): "does not tell who",
+    event(principal="ada", connector="a"): "does not tell when",
+    event(principal="ada", time="yesterday", connector="a"): "has no time: 'yesterday'",
+    event(principal="ada", time=True, connector="a"): "does not tell when",
+    "hello": "neither a JSON object nor a line of an access log",
+    COMMON.format("PUT /connectors/a/stop H", 200).replace("Nov", "Brumaire"): "has no time",
+    COMMON.format("PUT /connectors/a/stop H", 200).replace("21/Nov", "31/Nov"): "has no time",
+}
+
+
+@pytest.mark.parametrize("line", UNREADABLE)
+def test_unreadable_lines_are_told_of(line: str) -> None:
+    """Which line, and why; the others count."""
+    good = COMMON.format("PUT /connectors/a/stop HTTP/1.1", 202)
+    read = read_trail([line, good])
+    assert len(read.requests) == 1
+    (problem,) = read.problems
+    assert UNREADABLE[line] in problem
+
+
+# --- who ---------------------------------------------------------------------------------------
+
+
+def stopped(log: Log, *requests: Request) -> Finding:
+    """What is told of a connector that was stopped."""
+    entries = log.target("a", STOPPED).cluster("lab")
+    (finding,) = (
+        one for one in audit([entries], trail=Trail(requests)) if one.kind == "target-changed"
+    )
+    return finding
+
+
+def asked(who: str, after_ms: int = 0, connector: str | None = "a", verb: Verb = Verb.STOP) -> Any:
+    """A request, so long after the record of the stop was written."""
+    return Request(START_MS + 2 * SECOND + after_ms, who, connector, verb)
+
+
+def test_headers_tell_for_sure() -> None:
+    """What our control plane wrote says who it was, whatever an audit stream has."""
+    told = stopped(Log().config("a").by("ada", "17"), asked("bob")).sentence
+    assert "by ada (command 17) at" in told
+    assert "bob" not in told
+
+
+NAMED = {
+    "before it": ([asked("bob", -5 * SECOND)], " by bob, as the audit stream has it, at"),
+    "a bit after it": ([asked("bob", 5 * SECOND)], " by bob, as the audit stream has it, at"),
+    "too early": ([asked("bob", -HOUR)], "STOPPED at"),
+    "too late": ([asked("bob", HOUR)], "STOPPED at"),
+    "about another connector": ([asked("bob", connector="b")], "STOPPED at"),
+    "who wanted something else": ([asked("bob", verb=Verb.PAUSE)], "STOPPED at"),
+    "who does not say whom": ([asked("bob", connector=None)], "most likely by bob"),
+    "the one who says whom": ([asked("eve", connector=None), asked("bob")], " by bob, as"),
+    "two": ([asked("bob", -3 * SECOND), asked("eve", SECOND)], "by one of eve, bob (the audit"),
+    "the same twice": ([asked("bob", -3 * SECOND), asked("bob", SECOND)], " by bob, as"),
+    "nobody": ([], "STOPPED at"),
+}
+
+
+@pytest.mark.parametrize("which", NAMED)
+def test_a_request_is_matched_by_time_connector_and_wish(which: str) -> None:
+    """Within ten seconds, about the connector, and wanting what was written."""
+    requests, words = NAMED[which]
+    assert words in stopped(Log().config("a"), *requests).sentence
