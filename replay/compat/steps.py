@@ -11,6 +11,7 @@ from enum import Enum
 import msgspec
 
 from controlplane.core.entry import Position
+from controlplane.core.profiles import Profile
 
 BROKERS = '"$BROKERS"'
 
@@ -39,6 +40,11 @@ def verb(word: str, connector: str, *more: str) -> str:
     """`controlplane stop orders`, safe for a shell whatever the connector is called."""
     end = ("--",) if connector.startswith("-") else ()
     return shlex.join(["controlplane", *word.split(), *more, *end, connector])
+
+
+def quieted(connector: str, release: Profile) -> str:
+    """Let nothing of a connector write: stopped, or paused where workers know no stop."""
+    return verb("stop" if release.stops else "pause", connector)
 
 
 def copied(positions: tuple[Position, ...]) -> str:

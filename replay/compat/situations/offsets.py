@@ -6,7 +6,7 @@ from controlplane.core.entry import Entry, Position
 from controlplane.core.records import ConnectorConfig
 from replay.compat.evidence import Evidence
 from replay.compat.sightings import Sighting
-from replay.compat.steps import Step, When, copied_topic, verb
+from replay.compat.steps import Step, When, copied_topic, quieted, verb
 from replay.findings import Severity
 
 EVIDENCE_SHOWN = 20
@@ -26,6 +26,7 @@ def own_topic(evidence: Evidence) -> Iterator[Sighting]:
         there, copy = (evidence.offsets.get((topic, name), {}) for topic in (own, worker))
         back = evidence.roll.goal is evidence.roll.older or evidence.roll.mixed
         source, target = (there, copy) if back else (copy, there)
+        ways = (own, worker) if back else (worker, own)
         behind = [one for key, one in source.items() if _value(target, key) != one.value]
         config = evidence.last_of(ConnectorConfig, name)
         places = [config.position] if config is not None else []
@@ -34,7 +35,7 @@ def own_topic(evidence: Evidence) -> Iterator[Sighting]:
             evidence=(*places, *_positions(behind)),
             severity=Severity.DANGER if behind else Severity.INFO,
             sentence=_sentence(evidence, own, len(behind), back=back),
-            steps=_copying(name, *((own, worker) if back else (worker, own))) if behind else (),
+            steps=_copying(evidence, name, ways) if behind else (),
         )
 
 
@@ -56,11 +57,14 @@ def _sentence(evidence: Evidence, own: str, behind: int, *, back: bool) -> str:
     return f"is to have its offsets in {own}, and {newer} looks nowhere else: {what}"
 
 
-def _copying(name: str, source: str, target: str) -> tuple[Step, ...]:
-    stop = Step(When.BEFORE, verb("stop", name), "its offsets must not move meanwhile")
-    copy = Step(When.BEFORE, copied_topic(source, target), "brings the offsets where they are read")
-    resume = Step(When.AFTER, verb("resume", name), "goes on from there")
-    return stop, copy, resume
+def _copying(evidence: Evidence, name: str, ways: tuple[str, str]) -> tuple[Step, ...]:
+    """From one topic to the other, while nobody writes."""
+    quiet = quieted(name, evidence.roll.start)
+    return (
+        Step(When.BEFORE, quiet, "its offsets must not move meanwhile"),
+        Step(When.BEFORE, copied_topic(*ways), "brings the offsets where they are read"),
+        Step(When.AFTER, verb("resume", name), "goes on from there"),
+    )
 
 
 def aborted_offsets(evidence: Evidence) -> Iterator[Sighting]:

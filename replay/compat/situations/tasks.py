@@ -14,7 +14,7 @@ from controlplane.core.records import (
 )
 from replay.compat.evidence import Evidence, Told
 from replay.compat.sightings import Sighting
-from replay.compat.steps import Step, When, copied, verb, written
+from replay.compat.steps import Step, When, copied, quieted, verb, written
 from replay.findings import Severity
 
 
@@ -83,7 +83,9 @@ def unfenceable(evidence: Evidence) -> Iterator[Sighting]:
 def _unfenced_steps(evidence: Evidence, name: str) -> tuple[Step, ...]:
     back = evidence.roll.goal is evidence.roll.older
     setting = "exactly.once.source.support=preparing"
-    stop = Step(When.BEFORE, verb("stop", name), "no task writes while the release changes")
+    stop = Step(
+        When.BEFORE, quieted(name, evidence.roll.start), "no task writes while the release changes"
+    )
     resume = Step(When.AFTER, verb("resume", name), "lets its tasks write again")
     prepare = Step(When.DURING, f"# {setting} on every worker, one by one", "then fencing is safe")
     return (stop, resume) if back else (prepare,)

@@ -298,12 +298,16 @@ def test_offsets_that_the_newer_release_does_not_find() -> None:
 def test_offsets_that_the_older_release_does_not_find() -> None:
     """Whoever goes back, or has both releases for a while, needs a copy that is no older."""
     log = own_topic("own")
-    for change in (("3.9", "3.2", None), ("3.2", "3.9", Mode.ROLLING)):
-        one = told_of_own_topic(log, *change)
+    for start, goal, word in (
+        ("3.9", "3.2", "stop"),
+        ("3.4", "3.2", "pause"),
+        ("3.2", "3.9", "pause"),
+    ):
+        one = told_of_own_topic(log, start, goal, Mode.ROLLING if word == "pause" else None)
         assert "1 of them differ there" in one.sighting.sentence
         assert [place.topic for place in one.sighting.evidence] == [CONFIG, "own"]
         stop, copy, resume = one.sighting.steps
-        assert (stop.command, resume.command) == ("controlplane stop a", "controlplane resume a")
+        assert (stop.command, resume.command) == (f"controlplane {word} a", "controlplane resume a")
         assert " -t own " in copy.command.partition("|")[0]
         assert f" -t {OFFSETS} " in copy.command.partition("|")[2]
     same = told_of_own_topic(log.offset("a", 2), "3.9", "3.2")
@@ -324,6 +328,21 @@ def test_how_an_older_worker_resumed_it() -> None:
     assert one.sighting.sentence.endswith("whoever owns it makes its tasks anew")
     (one,) = seen(PAIRS[2], log.tasks("a", 1), 2)
     assert one.sighting.sentence.endswith("its tasks were made anew since")
+
+
+def test_an_empty_set_of_a_stopped_connector_is_as_it_should_be() -> None:
+    """The sixth is about tasks: whoever commits none again does no harm."""
+    assert not seen(PAIRS[6], stopped().tasks("a", 0), 6)
+
+
+def test_how_the_older_release_reads_what_was_created_in_a_state() -> None:
+    """The seventeenth tells it where it differs."""
+    pair = PAIRS[17]._replace(start="3.4")
+    log = Planted().target("a", STOPPED).config("a")
+    (one,) = seen(pair, log, 17)
+    assert "was created STOPPED, which 3.4.1 reads as PAUSED;" in one.sighting.sentence
+    (one,) = seen(pair, pair.planted, 17)
+    assert "was created PAUSED;" in one.sighting.sentence
 
 
 def test_what_the_removed_target_state_was() -> None:
