@@ -18,7 +18,7 @@ from collections.abc import (
 from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from types import TracebackType
-from typing import Annotated, Any, Protocol, Self
+from typing import Annotated, Any, NamedTuple, Protocol, Self
 
 import msgspec
 from msgspec import Meta
@@ -98,6 +98,8 @@ class Follower:
         self._notices = notices
         self._past = Past(log, topics=topics, exactly_once=exactly_once)
         self._folds: Recent[str, _Following] = Recent(self._limits.profiles_kept)
+        self._held: dict[str, _Following] = {}
+        """Those that do not make way for others."""
         self._ends: dict[str, list[int]] = {}
         self._asked_for: set[str] = set()
         self._asked = Changes()
@@ -136,9 +138,7 @@ class Follower:
         check_support(profile, exactly_once=self._exactly_once)
         if self._task is not None and self._task.done():
             self._task.result()  # a defect of ours ended it: say so instead of growing stale
-        following = self._folds.get(profile.release)
-        if following is None:
-            following = await self._begin(profile)
+        following = self._known(profile) or await self._begin(profile)
         return following.state()
 
     async def state_at(self, moment: str, profile: Profile) -> Then:
@@ -154,24 +154,51 @@ class Follower:
 
     def present(self, profile: Profile) -> ClusterState | None:
         """The same as `state`, where this release has been asked for before; else None."""
-        following = self._folds.get(profile.release)
+        following = self._known(profile)
         return None if following is None else following.state()
 
     @contextmanager
-    def telling(self, profile: Profile, listener: Listener) -> Iterator[None]:
+    def telling(
+        self, profile: Profile, listener: Listener, broken_off: Callable[[], None]
+    ) -> Iterator[None]:
         """Meanwhile the listener is told of every entry that this release folds, one by one.
+
+        It is told of no more once the log is another one; then `broken_off` is called.
 
         Raises:
             KeyError: this release has not been asked for before.
         """
-        following = self._folds.get(profile.release)
+        heard = _Heard(listener, broken_off)
+        with self._holding(profile) as following:
+            following.listeners.append(heard)
+            try:
+                yield
+            finally:
+                following.listeners.remove(heard)
+
+    @contextmanager
+    def keeping(self, profile: Profile) -> Iterator[None]:
+        """Meanwhile this release makes way for no other, however many are asked for.
+
+        Raises:
+            KeyError: this release has not been asked for before.
+        """
+        with self._holding(profile):
+            yield
+
+    @contextmanager
+    def _holding(self, profile: Profile) -> Iterator["_Following"]:
+        following = self._known(profile)
         if following is None:
             raise KeyError(profile.release)
-        following.listeners.append(listener)
+        following.holders += 1
+        self._held[profile.release] = following
         try:
-            yield
+            yield following
         finally:
-            following.listeners.remove(listener)
+            following.holders -= 1
+            if not following.holders and self._held.get(profile.release) is following:
+                del self._held[profile.release]
 
     @property
     def moves(self) -> int:
@@ -230,7 +257,7 @@ class Follower:
     async def _begin(self, profile: Profile) -> "_Following":
         """Fold the log for one more release, while the others stand still."""
         async with self._turn:
-            return self._folds.get(profile.release) or self._folds.put(
+            return self._known(profile) or self._folds.put(
                 profile.release,
                 _Following(
                     await load(
@@ -242,6 +269,10 @@ class Follower:
                     )
                 ),
             )
+
+    def _known(self, profile: Profile) -> "_Following | None":
+        """The fold of a release, if it is kept; it becomes the one asked for last."""
+        return self._folds.get(profile.release) or self._held.get(profile.release)
 
     # --- following ----------------------------------------------------------------------------
 
@@ -311,9 +342,17 @@ class Follower:
             known = {topic: self._ends.get(topic, ()) for topic in ends}
             if any(any(map(int.__lt__, ends[topic], known[topic])) for topic in ends):
                 self._folds.clear()
+                self._break_off()
                 self._past.forget()
                 self._ends = {topic: list(parts) for topic, parts in ends.items()}
                 self._moved.tell()
+
+    def _break_off(self) -> None:
+        """Whoever listened has heard of another log than this one."""
+        held, self._held = self._held, {}
+        for following in held.values():
+            for one in following.listeners:
+                one.broken_off()
 
     def _make_room(self, ends: Ends) -> None:
         """Give every topic and partition that is new a place, at its beginning."""
@@ -342,7 +381,7 @@ class Follower:
 
     def _apply(self, batches: Sequence[Batch]) -> None:
         entries = in_order(entries_of(batches))
-        for following in self._folds.values():
+        for following in {*self._folds.values(), *self._held.values()}:
             following.apply(entries)
         for entry in entries:
             parts = self._ends[entry.topic]
@@ -366,12 +405,21 @@ class Follower:
             seen = now
 
 
+class _Heard(NamedTuple):
+    """Somebody who is told of each entry."""
+
+    listener: Listener
+    broken_off: Callable[[], None]
+
+
 class _Following:
     """The fold of one release and the state that it published last."""
 
     def __init__(self, fold: Fold) -> None:
         self._worker = fold
-        self.listeners: list[Listener] = []
+        self.listeners: list[_Heard] = []
+        self.holders = 0
+        """How many need it to be kept, whatever else is asked for."""
         self._state: ClusterState | None = None
 
     def state(self) -> ClusterState:
@@ -389,8 +437,8 @@ class _Following:
             before = self.state()
             self._worker.apply(entry)
             self._state = None
-            for listener in self.listeners:
-                listener(entry, before, self.state())
+            for heard in self.listeners:
+                heard.listener(entry, before, self.state())
 
 
 async def _first_of(*works: Coroutine[Any, Any, None]) -> None:

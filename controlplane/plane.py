@@ -152,6 +152,7 @@ class ControlPlane:
             await stack.enter_async_context(follower)
             world = World(around.now_ms, around.outside, notices, around.stepped)
             controller = await Controller.start(log, follower, context, world, settings.limits)
+            stack.enter_context(follower.keeping(context.profile))
             part = Part.ALL if settings.administered else Part.PUBLIC
             plane = cls(log, controller, follower, _Known(around, context, loggers, part))
             stack.push_async_callback(

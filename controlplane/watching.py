@@ -7,6 +7,7 @@ queue of bounded length. One who was away goes on from where he was.
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import NamedTuple
 
 from controlplane.core.diff import Change, diff
@@ -17,10 +18,13 @@ from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.follower import Follower
 from controlplane.loading import load
-from controlplane.logs.log import ReadableLog
+from controlplane.logs.log import LogNotUsable, ReadableLog
 
 CHANGES_WAITING = 10_000
 """Changes that wait for one who watches: some MB. Who takes longer must look at the state."""
+
+RELEASES_WATCHED = 8
+"""Releases as which somebody watches at once: each costs a state and a share of every entry."""
 
 Ends = Mapping[str, Sequence[int]]
 
@@ -43,90 +47,131 @@ class _Queue:
 
     def __init__(self) -> None:
         self.waiting: asyncio.Queue[Seen | None] = asyncio.Queue()
-        self.lost = False
+        self.failure: Exception | None = None
+        """Why he hears of no more."""
 
     def put(self, found: Sequence[Seen]) -> None:
-        if self.lost:
+        if self.failure is not None:
             return
-        self.lost = self.waiting.qsize() + len(found) > CHANGES_WAITING
+        if self.waiting.qsize() + len(found) > CHANGES_WAITING:
+            self.fail(TooSlow(f"more than {CHANGES_WAITING} changes wait to be taken"))
+            return
         for one in found:
-            self.waiting.put_nowait(None if self.lost else one)
+            self.waiting.put_nowait(one)
+
+    def fail(self, failure: Exception) -> None:
+        self.failure = failure
+        self.end()
 
     def end(self) -> None:
         self.waiting.put_nowait(None)
 
 
+class _Room:
+    """Who watches as a worker of one release, as long as the log is the same."""
+
+    def __init__(self, release: str) -> None:
+        self.release = release
+        self.queues: set[_Queue] = set()
+        self.listening = ExitStack()
+
+    def listen(self, entry: Entry, before: ClusterState, after: ClusterState) -> None:
+        found = list(_seen(entry, before, after))
+        for one in self.queues:
+            one.put(found)
+
+
 class Watching:
-    """Tells all who watch of what one release learns from a log."""
+    """Tells all who watch of what releases learn from a log: `profile`, if they name none."""
 
     def __init__(self, follower: Follower, log: ReadableLog, profile: Profile) -> None:
         self._follower = follower
         self._log = log
         self._profile = profile
-        self._queues: set[_Queue] = set()
-        self._listening = ExitStack()
+        self._rooms: dict[str, _Room] = {}
         self._ended = False
 
-    async def changes(self, since: Ends | None = None) -> AsyncGenerator[Seen, None]:
+    async def changes(
+        self, since: Ends | None = None, profile: Profile | None = None
+    ) -> AsyncGenerator[Seen, None]:
         """Every change from now on, or from where somebody was before. Ends when `end` is called.
 
-        Only connectors that a record is about are looked at, so watching costs what is written.
+        Only connectors that a record is about are looked at, so watching costs what is written, and
+        a state for each release.
 
         Raises:
             TooSlow: so many changes wait to be taken (`CHANGES_WAITING`) that the next is lost.
-            LogError: what has happened since cannot be read.
+            LogError: what has happened since cannot be read, or the log is another one now.
         """
         if self._ended:
             return
-        state = await self._follower.state(self._profile)
+        profile = profile or self._profile
+        state = await self._follower.state(profile)
         mine = _Queue()
-        self._join(mine)
+        room = self._join(mine, profile)
         try:
             if since is not None:
-                async for one in self._missed(since, _ends(state)):
+                async for one in self._missed(since, ends_of(state), state):
                     yield one
             while (found := await mine.waiting.get()) is not None:
                 yield found
-            if mine.lost:
-                raise TooSlow(f"more than {CHANGES_WAITING} changes wait to be taken")
+            if mine.failure is not None:
+                raise mine.failure
         finally:
-            self._leave(mine)
+            self._leave(mine, room)
 
     @property
     def watchers(self) -> int:
         """How many watch just now."""
-        return len(self._queues)
+        return sum(len(room.queues) for room in self._rooms.values())
+
+    def may_watch(self, profile: Profile) -> bool:
+        """Whether there is room for one more who watches as this release (`RELEASES_WATCHED`)."""
+        return profile.release in self._rooms or len(self._rooms) < RELEASES_WATCHED
 
     def end(self) -> None:
         """Nothing will change any more, also for those who begin to watch only now."""
         self._ended = True
-        for one in self._queues:
-            one.end()
+        for room in self._rooms.values():
+            for one in room.queues:
+                one.end()
 
-    def _join(self, one: _Queue) -> None:
-        if not self._queues:
-            self._listening.enter_context(self._follower.telling(self._profile, self._listen))
-        self._queues.add(one)
+    def _join(self, one: _Queue, profile: Profile) -> _Room:
+        room = self._rooms.get(profile.release) or self._opened(profile)
+        room.queues.add(one)
         if self._ended:  # meanwhile
             one.end()
+        return room
 
-    def _leave(self, one: _Queue) -> None:
-        self._queues.discard(one)
-        if not self._queues:
-            self._listening.close()
+    def _opened(self, profile: Profile) -> _Room:
+        room = _Room(profile.release)
+        telling = self._follower.telling(profile, room.listen, partial(self._broken_off, room))
+        room.listening.enter_context(telling)
+        self._rooms[room.release] = room
+        return room
 
-    def _listen(self, entry: Entry, before: ClusterState, after: ClusterState) -> None:
-        found = list(_seen(entry, before, after))
-        for one in self._queues:
-            one.put(found)
+    def _broken_off(self, room: _Room) -> None:
+        """Who watches now has to begin anew; whoever comes from now on watches the other log."""
+        del self._rooms[room.release]
+        for one in room.queues:
+            one.fail(LogNotUsable("the log is another one now: look at the state, and watch anew"))
 
-    async def _missed(self, since: Ends, now: Ends) -> AsyncGenerator[Seen, None]:
+    def _leave(self, one: _Queue, room: _Room) -> None:
+        room.queues.discard(one)
+        if room.queues:
+            return
+        room.listening.close()
+        if self._rooms.get(room.release) is room:
+            del self._rooms[room.release]
+
+    async def _missed(
+        self, since: Ends, now: Ends, known: ClusterState
+    ) -> AsyncGenerator[Seen, None]:
         """What somebody has missed who had read as far as this."""
-        known = await self._follower.state(self._profile)
         start = {topic: _within(since.get(topic, ()), ends) for topic, ends in now.items()}
         fold = await load(
             self._log,
-            self._profile,
+            known.profile,
             topics=known.topics,
             exactly_once=known.exactly_once,
             stop=start,
@@ -146,10 +191,10 @@ def _seen(entry: Entry, before: ClusterState, after: ClusterState) -> Iterator[S
     name = owner(entry.topic, entry.key, after.topics, after.profile)
     found = [] if name is None else diff(before, after, name)
     for place, change in enumerate(found, 1):
-        yield Seen(change, entry, _ends(after) if place == len(found) else None)
+        yield Seen(change, entry, ends_of(after) if place == len(found) else None)
 
 
-def _ends(state: ClusterState) -> dict[str, list[int]]:
+def ends_of(state: ClusterState) -> dict[str, list[int]]:
     """Up to where a state has been read."""
     ends: dict[str, list[int]] = {}
     for (topic, partition), end in sorted(state.ends.items()):

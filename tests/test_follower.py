@@ -27,6 +27,7 @@ from controlplane.logs.log import (
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.opening import open_log
 from controlplane.logs.sqlite import SqliteLog
+from controlplane.watching import Watching
 from tests.outages import Cable, FarAway, Told, until
 
 HISTORIES = Path(__file__).parent / "histories"
@@ -129,6 +130,22 @@ async def test_keeps_few_releases(log: MemoryLog) -> None:
         assert len(follower._folds) == 1
 
 
+async def test_a_release_that_is_needed_makes_no_way(log: MemoryLog) -> None:
+    """Whatever else is asked for; afterwards it does."""
+    async with Follower(log, limits=Limits(profiles_kept=1, gather_ms=5)) as follower:
+        await follower.state(OLD)
+        with follower.keeping(OLD):
+            await follower.state(NEW)
+            await log.append([connector("orders", name="orders")])
+            await follower.wait_for(await log.ends(["connect-configs"]))
+            known = follower.present(OLD)
+            assert known is not None
+            assert views.connectors(known) == ["orders"]
+        assert follower.present(OLD) is None
+        with pytest.raises(KeyError), follower.keeping(OLD):
+            pass
+
+
 async def test_follows_topics_of_connectors(log: MemoryLog) -> None:
     """An offsets topic that a connector gets later is found and followed."""
     key, value = '["orders",{"file":"a"}]', '{"position":1}'
@@ -177,6 +194,7 @@ _WRITER = """
 import asyncio, sys
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
+from controlplane.watching import Watching
 from tests.outages import Cable, FarAway, Told, until
 
 async def write():
@@ -276,6 +294,30 @@ async def test_starts_over_where_the_log_is_another(log: MemoryLog) -> None:
         cable.cut.clear()
         await told.back.wait()
         assert views.connectors(await follower.state(KIP)) == ["third"]
+    await other.close()
+
+
+async def test_whoever_watches_is_told_of_another_log(log: MemoryLog) -> None:
+    """His changes end with the reason; who comes then watches the other log."""
+    cable, told, other = Cable(log), Told(), MemoryLog()
+    await log.append([connector("first", name="first"), connector("second", name="second")])
+    for topic, partitions in PARTITIONS.items():
+        await other.create_topic(topic, partitions)
+    async with Follower(cable, limits=QUICK, notices=told) as follower:
+        watching = Watching(follower, cable, KIP)
+        waits = asyncio.ensure_future(anext(watching.changes()))
+        await until(lambda: watching.watchers == 1)
+        cable.cut.set()
+        await told.failed.wait()
+        cable.log = other
+        cable.cut.clear()
+        with pytest.raises(LogNotUsable, match="watch anew"):
+            await waits
+        anew = watching.changes({})
+        await other.append([connector("third", name="third")])
+        assert (await anext(anew)).change.connector == "third"
+        await anew.aclose()
+        assert watching.watchers == 0
     await other.close()
 
 

@@ -7,6 +7,7 @@ from starlette.routing import Mount
 
 from controlplane.core import views
 from controlplane.core.commands import StopConnector
+from controlplane.core.profiles import RELEASES
 from controlplane.core.records import Target
 from tests.rest.plane import ORDERS, asked
 
@@ -143,6 +144,15 @@ async def test_a_body_needs_a_type() -> None:
         assert (answer.status_code, answer.headers["content-type"]) == (415, "application/json")
         ignored = await client.put("/connectors/orders/pause", content=b"{")
         assert ignored.status_code == 202
+
+
+async def test_however_many_releases_are_asked_for() -> None:
+    """States of releases are few, and make way for each other; the one that writes stays."""
+    async with asked() as (plane, client):
+        for release in RELEASES[-20:]:
+            assert (await client.get(f"/connectors?profile={release}")).status_code == 200
+        assert (await client.put("/connectors/orders/pause")).status_code == 202
+        assert plane.state.config.targets["orders"] is Target.PAUSED
 
 
 async def test_another_writer_takes_over() -> None:

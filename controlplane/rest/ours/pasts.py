@@ -10,6 +10,7 @@ from controlplane.core.undo import restoration
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import OK, Answer, BadQuestion, NotFound
 from controlplane.rest.ours.pages import page_of
+from controlplane.watching import ends_of
 
 
 async def show_history(call: Call) -> Answer:
@@ -21,11 +22,7 @@ async def show_history(call: Call) -> Answer:
     log = call.service.log
     assert log is not None  # else this endpoint is not there
     state, notices = await call.then()
-    stop: dict[str, list[int]] = {}
-    for (topic, partition), end in sorted(state.ends.items()):
-        parts = stop.setdefault(topic, [])
-        parts += [0] * (partition + 1 - len(parts))
-        parts[partition] = end
+    stop = ends_of(state)
     entries = in_order(entries_of([batch async for batch in log.read(list(stop), stop=stop)]))
     told = history(
         entries, name, state.profile, topics=state.topics, exactly_once=state.exactly_once

@@ -7,7 +7,7 @@ read; a browser that was cut off sends it as `Last-Event-ID`, and is told of all
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
@@ -19,7 +19,7 @@ from controlplane.core.shown_records import document
 from controlplane.logs.log import LogError
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import EVENTS, OK, Answer, BadQuestion, NotReady
-from controlplane.watching import Seen, TooSlow
+from controlplane.watching import RELEASES_WATCHED, Ends, Seen, TooSlow, ends_of
 
 WATCHERS_MOST = 1_000
 """Who watch at once; others are told to come back. Each change is told to each of them, and what
@@ -31,17 +31,20 @@ not take the connection for dead."""
 
 
 async def watch(call: Call) -> Answer:
-    """Begin to tell of changes. `connector=` chooses those of one."""
-    since = _since(call)
+    """Begin to tell of changes. `connector=` chooses those of one; `as_of=`: all since then."""
+    since = _since(call) or await _since_moment(call)
     watching = call.service.watching
     assert watching is not None  # else this endpoint is not there
     if watching.watchers >= WATCHERS_MOST:
         raise NotReady(f"{WATCHERS_MOST} are watching already: try again later")
-    changes = watching.changes(since)
+    if not watching.may_watch(call.profile):
+        raise NotReady(f"{RELEASES_WATCHED} other releases are watched already: try again later")
+    await call.service.follower.state(call.profile)  # so that joining takes no time
+    changes = watching.changes(since, call.profile)
     return Answer(OK, "", EVENTS, {"cache-control": "no-store"}, _events(changes, call))
 
 
-def _since(call: Call) -> Mapping[str, Sequence[int]] | None:
+def _since(call: Call) -> Ends | None:
     """Up to where the asker has heard of changes.
 
     Raises:
@@ -60,12 +63,17 @@ def _since(call: Call) -> Mapping[str, Sequence[int]] | None:
     return None
 
 
+async def _since_moment(call: Call) -> Ends | None:
+    return None if call.request.as_of is None else ends_of((await call.then()).state)
+
+
 async def _events(changes: AsyncGenerator[Seen, None], call: Call) -> AsyncIterator[bytes]:
     wanted = call.asked("connector")
     async with aclosing(changes):
-        yield b": watching\n\n"
-        waiting: asyncio.Task[Seen] | None = None
+        waiting: asyncio.Task[Seen] | None = asyncio.ensure_future(anext(changes))
         try:
+            await asyncio.sleep(0)  # by then he has joined: whatever happens now, he hears of it
+            yield b": watching\n\n"
             while True:
                 waiting = waiting or asyncio.ensure_future(anext(changes))
                 done, _ = await asyncio.wait([waiting], timeout=SILENCE_S)

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message
 
 from controlplane.rest.ours.watch import WATCHERS_MOST
+from controlplane.watching import RELEASES_WATCHED
 from tests.rest.plane import asked
 
 Event = dict[str, Any]
@@ -88,6 +89,46 @@ async def test_who_was_away_misses_nothing() -> None:
             assert [one["after"] for one in missed] == ["STARTED", "PAUSED"]
             await client.put("/connectors/orders/resume")
             assert read(await blocks.get())["data"]["after"] == "STARTED"
+
+
+async def test_from_a_moment_on() -> None:
+    """`as_of=`: all that has changed since, then what happens."""
+    async with asked() as (plane, client):
+        await client.put("/connectors/orders/pause")
+        await client.put("/connectors/orders/resume")
+        async with watching(plane.app, "as_of=config@0") as blocks:
+            told = [read(await blocks.get())["data"] for _ in range(2)]
+            assert [one["after"] for one in told] == ["PAUSED", "STARTED"]
+        assert (await client.get("/watch?as_of=nonsense")).status_code == 400
+
+
+async def test_as_a_release() -> None:
+    """3.4 has never heard of STOPPED; to it the connector is paused, whoever else watches."""
+    async with (
+        asked() as (plane, client),
+        watching(plane.app, "profile=3.4") as old,
+        watching(plane.app) as ours,
+    ):
+        await client.put("/connectors/orders/stop")
+        told = [read(await blocks.get())["data"] for blocks in (old, ours)]
+    assert [one["aspect"] for one in told] == ["target state", "target state"]
+    assert [one["after"] for one in told] == ["PAUSED", "STOPPED"]
+
+
+async def test_releases_that_are_watched_make_no_way() -> None:
+    """However many others are asked for; and there is room for some of them only."""
+    async with asked() as (plane, client), AsyncExitStack() as stack:
+        releases = ("3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
+        opened = [
+            await stack.enter_async_context(watching(plane.app, f"profile={release}"))
+            for release in releases[:RELEASES_WATCHED]
+        ]
+        for release in ("2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8"):
+            assert (await client.get(f"/connectors?profile={release}")).status_code == 200
+        assert (await client.get(f"/watch?profile={releases[-1]}")).status_code == 503
+        await client.put("/connectors/orders/pause")
+        for blocks in opened:
+            assert read(await blocks.get())["data"]["after"] == "PAUSED"
 
 
 async def test_one_connector_alone() -> None:
