@@ -154,7 +154,7 @@ def _overwritten(evidence: Evidence, by: Target) -> Iterator[tuple[str, Told, To
     for name in evidence.connectors:
         every = [one for one in evidence.all_of(TargetState, name) if one.record.state is not None]
         ours = [index for index, one in enumerate(every) if one.text(V2) is not None]
-        if not ours or ours[-1] == len(every) - 1:
+        if not ours:
             continue
         was, now = every[ours[-1]], every[-1]
         if was.record.state is not Target.STOPPED or now.record.state is not by:

@@ -330,6 +330,19 @@ def test_how_an_older_worker_resumed_it() -> None:
     assert one.sighting.sentence.endswith("its tasks were made anew since")
 
 
+@pytest.mark.parametrize(("number", "state"), [(2, "STARTED"), (3, "PAUSED")])
+def test_only_a_stop_can_be_forgotten(number: int, state: str) -> None:
+    """Not of a connector that was paused, is another by now, or has no target state at all."""
+    by_older = {"state": state}
+    for log in (
+        running().target("a", V2_PAUSED).target("a", by_older),
+        stopped().gone("a").config("a").target("a", by_older),
+        stopped().target("a", by_older).target("a", None),
+        stopped(),
+    ):
+        assert not seen(PAIRS[number], log, number)
+
+
 def test_an_empty_set_of_a_stopped_connector_is_as_it_should_be() -> None:
     """The sixth is about tasks: whoever commits none again does no harm."""
     assert not seen(PAIRS[6], stopped().tasks("a", 0), 6)
