@@ -21,9 +21,9 @@ from controlplane.rest.calls import Call
 from controlplane.rest.errors import EVENTS, OK, Answer, BadQuestion, NotReady
 from controlplane.watching import RELEASES_WATCHED, Ends, Seen, TooSlow, ends_of
 
-WATCHERS_MOST = 1_000
+WATCHERS_MOST = 10_000
 """Who watch at once; others are told to come back. Each change is told to each of them, and what
-one does not take is kept for him, up to some MB."""
+one does not take waits for him: a reference each, the changes are shared."""
 
 SILENCE_S = 15
 """After so long without a change a comment is sent: who has gone away is noticed, and proxies do
