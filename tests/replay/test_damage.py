@@ -1,0 +1,215 @@
+"""Archives that somebody altered: each way is found, and told in one sentence."""
+
+import shutil
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from controlplane.core.entry import Entry, batch_of
+from replay.archive.segments import table_of, written
+from tests.recorded import HISTORIES, recorded_entries
+from tests.replay.archived import NAME, archive
+from tests.replay.cli.calling import call, content, refusal
+
+Damage = Callable[[Path], None]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive of two appends."""
+    folder = tmp_path_factory.mktemp("sound")
+    entries = recorded_entries("life-3.9")
+    archive(folder, entries[:200])
+    archive(folder, entries)
+    return folder
+
+
+def segment(folder: Path) -> Path:
+    """The first segment of the config topic."""
+    part = folder / f"cluster={NAME}" / "topic=connect-configs" / "partition=0"
+    return min(part.glob("segment-*"))
+
+
+def winners(folder: Path) -> Path:
+    """Some segment's winners."""
+    return min(folder.rglob("_winners-*"))
+
+
+def manifest(folder: Path, number: int) -> Path:
+    """A manifest."""
+    return folder / f"cluster={NAME}" / "_manifest" / f"{number:010}.json"
+
+
+def vouched(folder: Path, path: Path, stored: bytes) -> None:
+    """Have the last manifest vouch for other bytes of a file that it names."""
+    last = max((folder / f"cluster={NAME}" / "_manifest").iterdir())
+    told = msgspec.json.decode(last.read_bytes())
+    name = path.relative_to(folder).as_posix()
+    for one in told["segments"]:
+        if one["stored"]["file"] == name:
+            one["stored"] |= {"bytes": len(stored), "sha256": sha256(stored).hexdigest()}
+    path.write_bytes(stored)
+    last.write_bytes(msgspec.json.encode(told))
+
+
+def last_segment(folder: Path) -> Path:
+    """The last segment of the config topic."""
+    part = folder / f"cluster={NAME}" / "topic=connect-configs" / "partition=0"
+    return max(part.glob("segment-*"))
+
+
+def missing(folder: Path) -> None:
+    """A segment is gone."""
+    segment(folder).unlink()
+
+
+def half_written(folder: Path) -> None:
+    """A segment ends in the middle."""
+    path = segment(folder)
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def altered(folder: Path) -> None:
+    """One bit of a segment is another."""
+    path = segment(folder)
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 3] ^= 1
+    path.write_bytes(whole)
+
+
+def winners_altered(folder: Path) -> None:
+    """One bit of winners is another."""
+    path = winners(folder)
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 3] ^= 1
+    path.write_bytes(whole)
+
+
+def no_parquet(folder: Path) -> None:
+    """A manifest that vouches for something else."""
+    vouched(folder, last_segment(folder), b"something else")
+
+
+def foreign_column(folder: Path) -> None:
+    """A manifest that vouches for a table with one column more."""
+    path = last_segment(folder)
+    table = pq.read_table(path)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.append_column("extra", pa.nulls(table.num_rows, pa.int8())), sink)
+    vouched(folder, path, sink.getvalue().to_pybytes())
+
+
+def other_rows(folder: Path) -> None:
+    """A manifest that vouches for rows which do not ascend."""
+    path = last_segment(folder)
+    rows = pq.read_table(path).num_rows
+    entry = Entry("connect-configs", 0, 3, 1, b"k", None)
+    table = table_of([batch_of([entry] * rows)])
+    vouched(folder, path, written([table]).content)
+
+
+def manifest_altered(folder: Path) -> None:
+    """The first manifest tells of a record more."""
+    path = manifest(folder, 1)
+    path.write_bytes(path.read_bytes().replace(b'"written_at_ms": 1', b'"written_at_ms": 2', 1))
+
+
+def manifest_missing(folder: Path) -> None:
+    """The first manifest is gone."""
+    manifest(folder, 1).unlink()
+
+
+def manifest_torn(folder: Path) -> None:
+    """The last manifest ends in the middle."""
+    path = manifest(folder, 2)
+    path.write_bytes(path.read_bytes()[:-50])
+
+
+def from_the_future(folder: Path) -> None:
+    """The last manifest is of a format that is not known yet."""
+    path = manifest(folder, 2)
+    told = msgspec.json.decode(path.read_bytes())
+    path.write_bytes(msgspec.json.encode(told | {"format": 99}))
+
+
+def archived_twice(folder: Path) -> None:
+    """The last manifest has read what the first had read already."""
+    path = manifest(folder, 2)
+    told = msgspec.json.decode(path.read_bytes())
+    for reach in told["reaches"]:
+        reach["start"] = 0
+    path.write_bytes(msgspec.json.encode(told))
+
+
+def names_a_file_elsewhere(folder: Path) -> None:
+    """The last manifest names a file outside of the archive."""
+    path = manifest(folder, 2)
+    told = msgspec.json.decode(path.read_bytes())
+    told["segments"][0]["stored"]["file"] = f"cluster={NAME}/../../passwords"
+    path.write_bytes(msgspec.json.encode(told))
+
+
+SEEN_BY_BOTH: list[tuple[Damage, str]] = [
+    (missing, "is missing"),
+    (half_written, "bytes and not"),
+    (altered, "it has another hash"),
+    (no_parquet, "no Parquet file"),
+    (foreign_column, "has foreign column 'extra'"),
+    (manifest_altered, "0000000002.json does not follow the manifest before it"),
+    (manifest_missing, "0000000001.json is missing"),
+    (manifest_torn, "0000000002.json is no manifest"),
+    (from_the_future, "has format 99"),
+    (archived_twice, "are archived twice"),
+    (names_a_file_elsewhere, "names a file elsewhere"),
+]
+
+
+@pytest.fixture
+def damaged(sound: Path, tmp_path: Path) -> Path:
+    """A copy of the archive, to be damaged."""
+    return Path(shutil.copytree(sound, tmp_path / "damaged"))
+
+
+@pytest.mark.parametrize(("damage", "sentence"), SEEN_BY_BOTH)
+@pytest.mark.parametrize("command", ["verify", "state"])
+def test_damage_is_told_in_one_sentence(
+    damaged: Path, damage: Damage, sentence: str, command: str
+) -> None:
+    """By whoever looks at all of it, and by whoever only wants to know a state."""
+    damage(damaged)
+    before = content(damaged)
+    words = ("--from-segments",) if command == "state" else ()
+    assert sentence in refusal(call(command, damaged, *words))
+    assert content(damaged) == before
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [(winners_altered, "it has another hash"), (other_rows, "has offsets that do not ascend")],
+)
+def test_verify_looks_behind_what_manifests_say(
+    damaged: Path, damage: Damage, sentence: str
+) -> None:
+    """At rows, and at what was made of them."""
+    damage(damaged)
+    assert sentence in refusal(call("verify", damaged))
+
+
+def test_a_damaged_archive_is_not_added_to(damaged: Path) -> None:
+    """It would vouch for what is wrong."""
+    manifest_altered(damaged)
+    before = content(damaged)
+    log = HISTORIES / "life-3.9.log.jsonl"
+    assert "does not follow" in refusal(call("capture", f"{NAME}={log}", damaged))
+    assert content(damaged) == before
+
+
+def test_without_hashes_an_altered_file_may_pass_and_a_missing_one_never(damaged: Path) -> None:
+    """`--trust` skips hashes, no more."""
+    missing(damaged)
+    assert "is missing" in refusal(call("state", damaged, "--trust"))

@@ -1,0 +1,89 @@
+"""Kernels against the plain way: a dict, and the core's own choice of what still counts."""
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from controlplane.core.entry import Entry, batch_of
+from controlplane.core.evolve.survivors import survivors
+from controlplane.core.order import running_max
+from controlplane.core.profiles import Profile
+from replay.archive.segments import table_of
+from replay.kernels.last_value import last_times, last_values
+from replay.kernels.rows import Held, Keys
+from replay.kernels.statuses import counting_rows
+from tests.laws.entries import logs, profiles
+
+
+def runs_of(entries: list[Entry], cuts: list[int], *, encoded: bool = True) -> list[Held]:
+    """Entries of one partition as runs; keys as dictionaries, which differ from run to run."""
+    if not entries:
+        return []
+    table = table_of([batch_of(entries)])
+    ends = [*sorted(min(cut, len(entries)) for cut in cuts), len(entries)]
+    runs = []
+    for start, end in zip([0, *ends], ends, strict=False):
+        part = table.slice(start, end - start)
+        if encoded:
+            keys = part.column("key").combine_chunks().dictionary_encode()
+            part = part.set_column(2, "key", keys)
+        runs.append(Held(part))
+    return runs
+
+
+partitions = st.builds(
+    lambda log: [replace(one, topic="t", partition=0, offset=at) for at, one in enumerate(log)],
+    logs(among=("connect-offsets", "connect-status")),
+)
+
+
+cuts = st.lists(st.integers(0, 40), max_size=4)
+
+
+@given(partitions, cuts, st.booleans(), st.booleans())
+def test_the_last_row_of_each_key(
+    entries: list[Entry], where: list[int], aborted: bool, encoded: bool
+) -> None:
+    """What a dict is left with, in the order of offsets, null keys and tombstones included."""
+    last: dict[bytes | None, Entry] = {}
+    for entry in entries:
+        if aborted or not entry.aborted:
+            last[entry.key] = entry
+    expected = sorted((one.offset, one.key, one.value) for one in last.values())
+    runs = runs_of(entries, where, encoded=encoded)
+    found = last_values(runs, aborted=aborted).to_pydict()
+    assert list(zip(*found.values(), strict=True)) == expected
+    if runs:
+        times = dict(enumerate(running_max(one.timestamp for one in entries)))
+        ranked = last_times(runs, aborted=aborted).to_pydict()
+        assert ranked["timestamp"] == [times[offset] for offset, *_ in expected]
+
+
+@given(partitions, cuts, profiles, profiles)
+def test_statuses_that_count(
+    entries: list[Entry], where: list[int], one: Profile, other: Profile
+) -> None:
+    """Whatever `survivors` keeps of the partition it keeps of the rows that are left, for both."""
+    table = counting_rows(runs_of(entries, where), (one, other), aborted=True)
+    keys, values = table.column("key").to_pylist(), table.column("value").to_pylist()
+    offsets, times = table.column("offset").to_pylist(), table.column("timestamp").to_pylist()
+    whole = [entry.key for entry in entries], [entry.value for entry in entries]
+    ranks = running_max(entry.timestamp for entry in entries)
+    assert times == [ranks[offset] for offset in offsets]
+    for profile in (one, other):
+        assert [offsets[at] for at in survivors(keys, values, profile)] == survivors(
+            *whole, profile
+        )
+
+
+def test_equal_keys_have_one_number() -> None:
+    """In whatever dictionaries they come."""
+    chunks: list[list[bytes | None]] = [[b"b", b"a"], [b"a", None, b"c"], [b"b"]]
+    column = pa.chunked_array([pa.array(one).dictionary_encode() for one in chunks])
+    keys = Keys.of(column)
+    flat = [key for some in chunks for key in some]
+    assert keys.at(keys.last()[keys.last() >= 0]).to_pylist() == [b"b", b"a", b"c", None]
+    numbers = dict(zip(flat, keys.codes.tolist(), strict=True))
+    assert keys.codes.tolist() == [numbers[key] for key in flat]
+    assert len({*numbers.values()}) == len({*flat})

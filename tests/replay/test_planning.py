@@ -1,0 +1,136 @@
+"""As little is read as will do: files, row groups and what lies before a snapshot are skipped."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.profiles import PROFILES, Profile
+from replay.archive.cluster import Cluster
+from replay.archive.segments import Sizes, opened, row_groups
+from replay.engine.digest import digest
+from replay.engine.explain import explained
+from replay.engine.local import Local, Options
+from replay.engine.places import inside
+from tests.replay.archived import archive, capture, cluster_in, log_of, replayed, served
+
+HOUR_MS = 3_600_000
+FIRST_MS = 1_700_006_400_000
+"""The beginning of a day."""
+
+KIP = [Profile.of("kip")]
+WHOLE = Options(derived=False)
+
+
+def long_log(days: int) -> list[Entry]:
+    """A connector is configured every hour, and two source partitions move."""
+    log = []
+    for hour in range(24 * days):
+        time_ms = FIRST_MS + hour * HOUR_MS
+        config = b'{"properties":{"name":"a","n":"%d"}}' % hour
+        log.append(Entry("connect-configs", 0, hour, time_ms, b"connector-a", config))
+        for partition in range(2):
+            key, value = b'["a",{"p":%d}]' % partition, b'{"o":%d}' % hour
+            log.append(Entry("connect-offsets", partition, hour, time_ms, key, value))
+    return sorted(log, key=lambda one: (one.timestamp, one.topic, one.partition))
+
+
+@pytest.fixture(scope="module")
+def log() -> list[Entry]:
+    """Four days."""
+    return long_log(4)
+
+
+@pytest.fixture(scope="module")
+def cluster(log: list[Entry], tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """Their archive: segments of eight hours, row groups of four."""
+    return archive(tmp_path_factory.mktemp("archive"), log, Sizes(8, 4))
+
+
+def test_there_is_a_snapshot_at_the_end_of_each_day_that_is_over(cluster: Cluster) -> None:
+    """The last day may still go on."""
+    days = [(one.day, one.ends["connect-offsets"]) for one in cluster.snapshots]
+    assert days == [
+        ("2023-11-15", [24, 24]),
+        ("2023-11-16", [48, 48]),
+        ("2023-11-17", [72, 72]),
+    ]
+
+
+def test_the_nearest_snapshot_and_what_came_since(cluster: Cluster, log: list[Entry]) -> None:
+    """Of three days and a half only the half is read, and two rows that stand for the rest."""
+    moment = str(FIRST_MS + 84 * HOUR_MS)
+    plan = Local(cluster).plan(moment, KIP)
+    told = explained(cluster, plan, "local", "")
+    assert (told.snapshot, told.folded) == ("2023-11-17", ("connect-configs",))
+    # Of each offsets partition: a segment's one winner, and five rows of the next; 13 configs.
+    assert told.rows_by_kind == {"snapshot": 2, "winners": 2, "segment": 13 + 2 * 5}
+    assert told.rows_archived == len(log)
+    assert replayed(cluster, moment, KIP) == served(log_of(log), moment, KIP)
+
+
+def test_without_them_every_row_before_the_moment_is_read(
+    cluster: Cluster, log: list[Entry]
+) -> None:
+    """And says the same."""
+    moment = str(FIRST_MS + 84 * HOUR_MS)
+    plan = Local(cluster, WHOLE).plan(moment, KIP)
+    told = explained(cluster, plan, "local", "")
+    assert (told.snapshot, told.rows_by_kind) == (None, {"segment": 3 * 85})
+    assert replayed(cluster, moment, KIP, WHOLE) == served(log_of(log), moment, KIP)
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_every_hour_with_snapshots_and_without(
+    cluster: Cluster,
+    log: list[Entry],
+    exactly_once: bool,
+) -> None:
+    """Every seventh of them, as every release sees it that can."""
+    every = [one for one in PROFILES if one.exactly_once_support or not exactly_once]
+    for hour in range(0, 96, 7):
+        moment = str(FIRST_MS + hour * HOUR_MS)
+        expected = served(log_of(log), moment, every[-3:], exactly_once=exactly_once)
+        for derived in (True, False):
+            found = replayed(cluster, moment, every[-3:], Options(exactly_once, derived))
+            assert found == expected
+            assert [*map(digest, found)] == [*map(digest, expected)]
+    latest = replayed(cluster, None, every, Options(exactly_once))
+    assert latest == served(log_of(log), None, every, exactly_once=exactly_once)
+
+
+def test_digests_tell_states_apart(cluster: Cluster) -> None:
+    """Of each hour another one."""
+    states = [replayed(cluster, f"config@{hour}", KIP)[0] for hour in range(0, 96, 5)]
+    assert all(digest(one) != digest(other) for one, other in pairwise(states))
+    assert len({digest(one) for one in states}) == len(states)
+
+
+def test_of_each_partition_one_row_group_is_read_for_a_time(cluster: Cluster) -> None:
+    """The others are told by their statistics: which row is the last is not looked for in them."""
+    segment = cluster.parts["connect-offsets", 0].segments[1]
+    file = opened(cluster.store, segment.stored)
+    groups = list(row_groups(file))
+    assert [len(group) for group in groups] == [4, 4]
+    limit = (FIRST_MS + 9 * HOUR_MS, float("inf"))
+    before_ms = cluster.parts["connect-offsets", 0].segments[0].latest_ms
+    assert inside(file, segment, limit, before_ms) == (10, False)
+    assert groups[0].greatest_time_ms() == FIRST_MS + 11 * HOUR_MS
+
+
+def test_a_record_that_comes_late_lies_behind_the_snapshot(
+    tmp_path: Path, log: list[Entry]
+) -> None:
+    """Its time is of a day that is over, its place is not: both ways it is where it belongs."""
+    archive(tmp_path, log, Sizes(8, 4))
+    late = [
+        Entry("connect-offsets", 2, 0, FIRST_MS + HOUR_MS, b'["a",{"p":9}]', b'{"o":9}'),
+        Entry("connect-offsets", 0, 96, FIRST_MS + HOUR_MS, b'["a",{"p":0}]', None),
+    ]
+    whole = log_of([*log, *late])
+    capture(tmp_path, whole)
+    cluster = cluster_in(tmp_path)
+    for moment in (str(FIRST_MS + 26 * HOUR_MS), str(FIRST_MS + 90 * HOUR_MS), None):
+        for options in (None, WHOLE):
+            assert replayed(cluster, moment, KIP, options) == served(whole, moment, KIP)

@@ -1,0 +1,134 @@
+"""Secrets on their way into an archive: gone, or to be had with the key alone; the rest stays."""
+
+import os
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+from cryptography.exceptions import InvalidTag
+from hypothesis import given
+
+from controlplane.core.diff import diff
+from controlplane.core.entry import Entry, batch_of
+from controlplane.core.profiles import Profile
+from controlplane.core.state import Topics
+from replay.capture.secrets import Secrets, decrypted, dropped, encrypted, kept, read_key
+from replay.errors import NotCapturable
+from tests.laws.entries import logs
+from tests.recorded import recorded_entries
+from tests.replay.archived import capture, cluster_in, log_of, replayed, served
+from tests.replay.test_appending import archived
+
+KEY = bytes(range(64))
+KIP = [Profile.of("kip")]
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    """A key as openssl prints it."""
+    path = tmp_path / "key"
+    path.write_bytes(b64encode(KEY) + b"\n")
+    return path
+
+
+def config(value: bytes, key: bytes = b"connector-a", offset: int = 0) -> Entry:
+    """A record of the config topic."""
+    return Entry("connect-configs", 0, offset, 1_000, key, value)
+
+
+def through(secrets: Secrets, entry: Entry) -> bytes:
+    """The value that is archived."""
+    (value,) = secrets.without(batch_of([entry])).values
+    assert value is not None
+    return value
+
+
+PASSWORD = b'{"properties":{"name":"a","db.password":"p\\u00e4ss","n":1.50}}'
+
+
+def test_a_secret_is_dropped_and_the_record_stays_what_it_was() -> None:
+    """Its key stays, and every other value."""
+    assert through(dropped(Topics()), config(PASSWORD)) == (
+        b'{"properties":{"name":"a","db.password":"[hidden]","n":1.5}}'
+    )
+
+
+def test_a_secret_is_encrypted_and_the_key_opens_it(key_file: Path) -> None:
+    """Equal secrets stay equal, so that nothing is archived twice; another key opens nothing."""
+    secrets = encrypted(Topics(), key_file)
+    value = through(secrets, config(PASSWORD))
+    assert value == through(encrypted(Topics(), key_file), config(PASSWORD))
+    sealed = value.decode().split('"db.password":"')[1].split('"')[0]
+    assert decrypted(sealed, read_key(key_file)) == "päss".encode()
+    with pytest.raises(InvalidTag):
+        decrypted(sealed, bytes(64))
+    assert b"ss" not in value.replace(b"db.password", b"").replace(sealed.encode(), b"")
+
+
+def test_the_key_of_workers_is_a_secret_and_stays_base64(key_file: Path) -> None:
+    """A session key that did not read as one would change what a worker knows."""
+    record = b'{"key":"c2VjcmV0","algorithm":"HmacSHA256","creation-timestamp":1}'
+    for secrets in (dropped(Topics()), encrypted(Topics(), key_file)):
+        value = through(secrets, config(record, b"session-key"))
+        assert b"c2VjcmV0" not in value
+        log = log_of([config(value, b"session-key")])
+        (state,) = served(log, None, KIP)
+        assert state.config.session_key is not None
+        assert not state.unreadable
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"properties":{"url":"jdbc://u:hunter2@h/db"}}',
+        b'{"properties":{"sasl.jaas.config":"x password=\\"hunter2\\";"}}',
+        b'{"properties":{"a":{"token":["hunter2"]}}}',
+        b'{"properties":{"password":"hunter2"',  # no JSON at all
+        b'{"state":"FAILED","trace":"password=hunter2 refused","worker_id":"w","generation":1}',
+    ],
+)
+def test_wherever_it_stands(value: bytes, key_file: Path) -> None:
+    """In a URL, in a text, deep down, in what cannot be read."""
+    for secrets in (dropped(Topics()), encrypted(Topics(), key_file)):
+        assert b"hunter2" not in through(secrets, config(value))
+
+
+@given(logs())
+def test_what_is_no_secret_stays_byte_for_byte(log: list[Entry]) -> None:
+    """Whatever lies in a log; and whatever is archived is not changed once more."""
+    for entry in log:
+        assert kept(Topics()).without(batch_of([entry])).values == [entry.value]
+        once = dropped(Topics()).without(batch_of([entry]))
+        twice = dropped(Topics()).without(once)
+        assert once.values == twice.values
+        if entry.key is None or b"session-key" not in entry.key:
+            assert once.values == [entry.value]
+
+
+def test_a_whole_cluster_without_its_secrets(tmp_path: Path) -> None:
+    """Only secrets differ from what the service knows; capturing again adds nothing."""
+    entries = recorded_entries("life-3.9")
+    secret = config(PASSWORD, b"connector-secretive", entries[-1].offset + 1_000)
+    log = log_of([*entries, secret])
+    secrets = dropped(Topics())
+    assert capture(tmp_path, log, secrets=secrets).added == len(entries) + 1
+    assert capture(tmp_path, log, secrets=secrets, goes_on=False).added == 0
+    (found,), (expected,) = replayed(cluster_in(tmp_path), None, KIP), served(log, None, KIP)
+    changes = [(one.connector, one.item) for one in diff(found, expected)]
+    assert changes == [("secretive", "db.password")]
+    values = [entry.value for entry in archived(cluster_in(tmp_path))]
+    assert [one for one in values if one and b"db.password" in one] == [
+        b'{"properties":{"name":"a","db.password":"[hidden]","n":1.5}}'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(b"\xff", "holds no key"), (b64encode(os.urandom(20)), "a key of 20 bytes")],
+)
+def test_a_file_without_a_key(tmp_path: Path, content: bytes, why: str) -> None:
+    """What to do is said."""
+    path = tmp_path / "key"
+    path.write_bytes(content)
+    with pytest.raises(NotCapturable, match=f"{why}.*openssl rand"):
+        read_key(path)
