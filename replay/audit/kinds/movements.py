@@ -65,10 +65,8 @@ class Movements:
 
 
 def _kind(previous: Previous, told: Told) -> str | None:
-    if previous.entry.value is None or previous.entry.value == told.entry.value:
-        return None
     if told.entry.value is None:
-        return "offsets-reset"
+        return None if previous.entry.value is None else "offsets-reset"
     was, now = previous.offset, told.offset
     if not isinstance(was, Mapping) or not isinstance(now, Mapping):
         return None

@@ -29,6 +29,7 @@ class Log:
         self._entries: list[Entry] = []
         self._ends: dict[tuple[str, int], int] = {}
         self._headers: Headers = ()
+        self._timeless = False
         self.now_ms = START_MS
 
     def put(self, topic: str, key: str, value: Any, partition: int = 0) -> "Log":
@@ -37,13 +38,19 @@ class Log:
         self._ends[topic, partition] = offset + 1
         self.now_ms += SECOND
         content = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
+        at_ms = -1 if self._timeless else self.now_ms
         place = topic, partition, offset
-        self._entries.append(Entry(*place, self.now_ms, key.encode(), content, self._headers))
+        self._entries.append(Entry(*place, at_ms, key.encode(), content, self._headers))
         return self
 
     def wait(self, time_ms: int) -> "Log":
         """The next record comes so much later."""
         self.now_ms += time_ms
+        return self
+
+    def timeless(self) -> "Log":
+        """From here on records have no timestamp."""
+        self._timeless = True
         return self
 
     def by(self, principal: str, command_id: str) -> "Log":

@@ -76,6 +76,15 @@ def _line(step: Step) -> str:
     )
 
 
+def test_exactly_once_workers_see_no_aborted_records() -> None:
+    """Of two offsets that went back, one was aborted."""
+    cluster = recorded_cluster("aborted-3.9")
+    for exactly_once, offsets in ((False, [5, 7]), (True, [5])):
+        found = audit([cluster._replace(exactly_once=exactly_once)])
+        (back,) = (one for one in found if one.kind == "offsets-regressed")
+        assert [place.offset for place in back.evidence] == offsets
+
+
 def test_nothing_of_a_session_key_is_told() -> None:
     """Session keys lie in every config topic; nothing that is told repeats one."""
     clusters = [recorded_cluster(name) for name in names()]

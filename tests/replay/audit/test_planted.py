@@ -34,6 +34,16 @@ def test_planted(case: Case) -> None:
     assert finding.advice or finding.severity.value == "info"
 
 
+def test_a_resume_is_told_from_a_stop() -> None:
+    """Both leave a connector without tasks; what to do is not the same."""
+    for case, words in (
+        (configs.stop_died_after_the_tasks, "nothing stopped it: a stop died half-way"),
+        (configs.resume_without_tasks, "was resumed and is RUNNING"),
+    ):
+        (told,) = (one for one in audit(case.clusters()) if one.kind == "stop-half-done")
+        assert words in told.sentence
+
+
 def test_every_kind_is_planted_and_resembled() -> None:
     """No kind of finding is without both."""
     kinds = {case.kind for case in CASES.values()}

@@ -84,6 +84,13 @@ def never_had_tasks() -> Log:
 
 
 @resembles("stop-half-done")
+def failed_without_tasks() -> Log:
+    """Its task set is empty because it cannot even start: the status tells that."""
+    log = Log().running("a").tasks("a", 0).status("connector-a", "FAILED")
+    return log.wait(HOUR).config("other")
+
+
+@resembles("stop-half-done")
 def reconfigured_to_nothing() -> Log:
     """It had tasks, until its config took them from it."""
     log = Log().running("a").config("a", tables="none").tasks("a", 0)
@@ -210,6 +217,24 @@ def restarted_every_hour() -> Log:
     log = Log().config("a")
     for _ in range(5):
         log.wait(HOUR).restart("a")
+    return log
+
+
+@resembles("restart-storm")
+def restarts_nobody() -> Log:
+    """A script that restarts what was deleted long ago: nothing restarts."""
+    log = Log().config("a").deleted("a")
+    for _ in range(5):
+        log.restart("a")
+    return log
+
+
+@resembles("restart-storm")
+def restarted_who_knows_when() -> Log:
+    """Records without a timestamp: it may have been years."""
+    log = Log().timeless().config("a")
+    for _ in range(5):
+        log.restart("a")
     return log
 
 

@@ -46,6 +46,12 @@ def two_partitions_of_a_source() -> Log:
 
 
 @resembles("offsets-regressed")
+def split() -> Log:
+    """The same key in another partition: nobody knows which of the two came first."""
+    return Log().running("a").offset("a", {"n": 9}).offset("a", {"n": 4}, partition=3)
+
+
+@resembles("offsets-regressed")
 def began_again_after_a_reset() -> Log:
     """At 9, then taken away, then at 1: that is no way back but a beginning."""
     log = Log().running("a").offset("a", {"n": 9}).tasks("a", 0).target("a", STOPPED)
@@ -129,6 +135,27 @@ def paused() -> Log:
 def failed() -> Log:
     """Its task failed: the status tells that."""
     log = Log().running("a").moving("a", MINUTE).status("task-a-0", "FAILED")
+    return log.wait(DAY).config("other")
+
+
+@resembles("source-stalled")
+def failed_and_mended() -> Log:
+    """Its task failed, and was started again a day later."""
+    log = Log().running("a").moving("a", MINUTE).status("task-a-0", "FAILED").wait(DAY)
+    return log.status("task-a-0", "RUNNING").offset("a", {"position": 6})
+
+
+@resembles("source-stalled")
+def nobody_runs_it() -> Log:
+    """The whole cluster was shut down."""
+    log = Log().running("a").moving("a", MINUTE).status("task-a-0", "UNASSIGNED")
+    return log.wait(DAY).config("other")
+
+
+@resembles("source-stalled")
+def set_by_hand() -> Log:
+    """Six offsets are set while it is STOPPED; its tasks said no last word."""
+    log = Log().running("a").tasks("a", 0).target("a", STOPPED).moving("a", MINUTE)
     return log.wait(DAY).config("other")
 
 

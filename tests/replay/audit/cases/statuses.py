@@ -29,6 +29,15 @@ def fails_now_and_then() -> Log:
 
 
 @resembles("status-flapping")
+def says_it_again() -> Log:
+    """It failed once, and each worker that starts reports it anew."""
+    log = Log().running("a")
+    for generation in range(1, 5):
+        log.status("task-a-0", "FAILED", generation=generation)
+    return log
+
+
+@resembles("status-flapping")
 def all_fail_once() -> Log:
     """Ten tasks fail at once: the source is down, and nothing flaps."""
     log = Log().config("a").tasks("a", 10)
@@ -113,6 +122,22 @@ def group_began_anew() -> Log:
     return log.status("connector-a", "RUNNING", "w1", 2)
 
 
+@resembles("two-owners")
+def group_began_anew_and_counts_on() -> Log:
+    """It began anew and is at 5 by now: a worker that was never in the old generation 5."""
+    log = Log().config("a").tasks("a", 1).status("task-a-0", "RUNNING", "w1", 6)
+    log.status("connector-b", "RUNNING", "w2", 5)
+    return log.status("task-a-0", "RUNNING", "w2", 5)
+
+
+@resembles("two-owners")
+def last_word_came_late() -> Log:
+    """In generation 7 already when the first worker's word of generation 6 arrives."""
+    log = Log().config("a").tasks("a", 1).status("connector-b", "RUNNING", "w2", 7)
+    log.status("task-a-0", "RUNNING", "w1", 6)
+    return log.status("task-a-0", "RUNNING", "w2", 7)
+
+
 # --- two clusters -----------------------------------------------------------------------------
 
 
@@ -134,6 +159,26 @@ def one_group_that_began_anew() -> Log:
     for generation in range(4, 45):
         log.status("connector-a", "RUNNING", "w1", generation)
         log.status("connector-b", "RUNNING", "w2", generation)
+    return log
+
+
+@resembles("two-clusters-one-topic")
+def groups_that_begin_anew() -> Log:
+    """Again and again all workers are gone: the first ones back count from 1."""
+    log = Log().config("a")
+    for turn in range(3):
+        log.status("connector-b", "RUNNING", "w2", 40 + turn)
+        log.status("connector-a", "RUNNING", "w1", 1).status("connector-a", "RUNNING", "w1", 2)
+    return log
+
+
+@resembles("two-clusters-one-topic")
+def comes_back_lower() -> Log:
+    """A last word of the old group comes late; then all are in the new one."""
+    log = Log().config("a")
+    for _ in range(3):
+        log.status("connector-a", "RUNNING", "w1", 1).status("connector-b", "RUNNING", "w2", 40)
+        log.status("connector-a", "RUNNING", "w1", 2).status("connector-b", "RUNNING", "w2", 3)
     return log
 
 
