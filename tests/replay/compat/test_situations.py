@@ -343,6 +343,37 @@ def test_only_a_stop_can_be_forgotten(number: int, state: str) -> None:
         assert not seen(PAIRS[number], log, number)
 
 
+@pytest.mark.parametrize("number", [7, 18])
+def test_a_report_that_was_removed_is_none(number: int) -> None:
+    """Neither unreadable nor with a version."""
+    pair = PAIRS[number]
+    log = running().status("connector-a", "STOPPED", version="1.0").status("connector-a", None)
+    assert not seen(pair, log, number)
+
+
+def test_whose_active_topics_are_left_behind() -> None:
+    """The eleventh: those of a living connector, should it be deleted; and those of the deleted."""
+    pair = PAIRS[11]
+    (one,) = seen(pair, running().active("a", "t"), 11)
+    assert one.sighting.sentence.endswith("deleting it there leaves them behind")
+    (one,) = seen(pair, pair.planted, 11)
+    assert one.sighting.sentence.startswith("was deleted and still has active topics")
+
+
+def test_how_producers_are_kept_from_writing_twice() -> None:
+    """The ninth: on the way back nothing writes; on the way there all prepare."""
+    (one,) = seen(PAIRS[9], fenced(1), 9)
+    assert [step.command for step in one.sighting.steps] == [
+        "controlplane stop a",
+        "controlplane resume a",
+    ]
+    there = PAIRS[9]._replace(start="3.2", goal="3.9")
+    (one,) = seen(there, fenced(1).tasks("a", 1), 9)
+    assert "exactly.once.source.support=preparing" in one.sighting.steps[0].command
+    assert "tasks were committed since, so they are to be fenced" in one.sighting.sentence
+    assert len(one.sighting.evidence) == 2
+
+
 def test_an_empty_set_of_a_stopped_connector_is_as_it_should_be() -> None:
     """The sixth is about tasks: whoever commits none again does no harm."""
     assert not seen(PAIRS[6], stopped().tasks("a", 0), 6)
