@@ -56,7 +56,7 @@ async def change_logger(call: Call) -> Answer:
     call.check_present()
     (namespace,) = call.names
     known, level = _loggers(call), loggers.wanted(call.body, call.profile)
-    if call.is_rehearsed():
+    if call.flag("dry_run"):
         return Answer(OK, plans.shown(Plan(()), call.profile.release))
     return Answer(OK, known.change(namespace, level, call.profile))
 

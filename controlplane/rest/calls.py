@@ -83,6 +83,9 @@ class Service(NamedTuple):
     part: Part = Part.ALL
 
 
+_FLAGS = {"true": True, "false": False}
+
+
 class Call(NamedTuple):
     """A request with all that has been found out about it."""
 
@@ -100,19 +103,17 @@ class Call(NamedTuple):
         return self.query[name][0] if name in self.query else None
 
     def flag(self, name: str) -> bool:
-        """Whether a query parameter is true."""
-        return (self.asked(name) or "").lower() == "true"
-
-    def is_rehearsed(self) -> bool:
-        """Whether it is only to be told what would be done (`dry_run=true`).
+        """Whether a query parameter of ours is true.
 
         Raises:
             BadQuestion: it says neither yes nor no, and then nothing is done.
         """
-        given = self.asked("dry_run")
-        if given is not None and given.lower() not in ("true", "false"):
-            raise BadQuestion(f"dry_run={given} is neither true nor false: nothing has been done")
-        return self.flag("dry_run")
+        given = self.asked(name)
+        if given is None:
+            return False
+        if given.lower() not in _FLAGS:
+            raise BadQuestion(f"{name}={given} is neither true nor false: nothing has been done")
+        return _FLAGS[given.lower()]
 
     def check_present(self) -> None:
         """Refuse to do something to the past.
@@ -129,6 +130,18 @@ class Call(NamedTuple):
         if moment is None:
             return Then(await follower.state(self.profile))
         return await follower.state_at(moment, self.profile)
+
+    @property
+    def key(self) -> str | None:
+        """Under which key the command is run once (`Idempotency-Key`).
+
+        Raises:
+            BadQuestion: it is empty, as that of everybody who has none.
+        """
+        given = self.request.headers.get("idempotency-key")
+        if given == "":
+            raise BadQuestion("Idempotency-Key is empty: leave it out, or use a new key")
+        return given
 
     @property
     def principal(self) -> str:

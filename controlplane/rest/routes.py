@@ -211,7 +211,7 @@ async def _undo(call: Call) -> Answer:
 
 
 async def _obeyed(call: Call, commands: Commands, command: AnyCommand) -> Answer:
-    if call.is_rehearsed():
+    if call.flag("dry_run"):
         return await _planned(call, commands, command)
     return await _done(call, commands, command)
 
@@ -234,7 +234,7 @@ async def _done(call: Call, commands: Commands, command: AnyCommand) -> Answer:
         ended = await commands.carry_out(
             command,
             principal=call.principal,
-            key=call.request.headers.get("idempotency-key"),
+            key=call.key,
             profile=call.profile,
         )
     except TimedOut as error:

@@ -13,7 +13,7 @@ RETRY_AFTER_S = 1
 
 def response(given: Answer, method: str) -> Response:
     """What is sent for an answer; without its body where only the head was asked for."""
-    if given.stream is not None:
+    if given.stream is not None and method != "HEAD":
         return StreamingResponse(given.stream, given.status, _headers(given))
     made = Response(_body(given), given.status, _headers(given), media_type=None)
     if method == "HEAD":

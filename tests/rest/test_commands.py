@@ -91,6 +91,18 @@ async def test_an_idempotency_key_is_worth_one_command() -> None:
         assert "new" not in views.connectors(plane.state)
 
 
+async def test_an_empty_idempotency_key_is_none() -> None:
+    """Everybody who has no key would have this one."""
+    async with asked() as (plane, client):
+        before = plane.state
+        answer = await client.put("/connectors/orders/pause", headers={"idempotency-key": ""})
+        assert (answer.status_code, answer.json()["message"]) == (
+            400,
+            "Idempotency-Key is empty: leave it out, or use a new key",
+        )
+        assert plane.state is before
+
+
 async def test_the_past_is_not_changed() -> None:
     """as_of= is a question; a command with it is a mistake."""
     async with asked() as (_, client):

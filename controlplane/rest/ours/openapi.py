@@ -131,7 +131,7 @@ def _path(template: tuple[str, ...]) -> tuple[str, list[str]]:
 
 def _operation(one: Described, path: str, names: Iterable[str]) -> dict[str, Any]:
     place = one.method, path
-    usual = ("dry_run",) if one.changes else ("as_of", "profile")
+    usual = ("as_of" if one.method == "GET" else "dry_run", "profile")
     told: dict[str, Any] = {
         "summary": _SUMMARIES.get(place, f"{one.method} {path}"),
         "parameters": [

@@ -89,6 +89,7 @@ async def test_undo_needs_a_moment() -> None:
             ("?to=", 400),
             ("?to=yesterday", 400),
             ("?to=config@999", 400),
+            ("?to=config@0&offsets=some", 400),
         ):
             answer = await client.post(f"/connectors/orders/undo{query}")
             assert (answer.status_code, bool(answer.json()["message"])) == (status, True)

@@ -155,6 +155,15 @@ async def test_what_was_never_sent_is_refused() -> None:
         assert (answer.status_code, "Last-Event-ID" in answer.json()["message"]) == (400, True)
 
 
+async def test_head_has_no_end_to_wait_for() -> None:
+    """It is answered at once, and nobody watches."""
+    async with asked() as (plane, client):
+        answer = await client.head("/watch")
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert answer.headers["content-type"] == "text/event-stream"
+        assert plane._watching.watchers == 0
+
+
 async def test_the_end_is_told() -> None:
     """A plane that closes tells it, and no task is left behind."""
     async with asked() as (plane, _), watching(plane.app) as blocks:
