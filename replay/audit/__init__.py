@@ -10,7 +10,6 @@ from replay.audit.fleet import Fleet
 from replay.audit.kinds import TABLE
 from replay.audit.reading import Cluster, read
 from replay.audit.thresholds import Thresholds
-from replay.audit.trail.trail import Trail
 from replay.findings import Finding, Severity
 
 __all__ = ["Cluster", "audit"]
@@ -18,9 +17,7 @@ __all__ = ["Cluster", "audit"]
 _WORST_FIRST = {severity: -rank for rank, severity in enumerate(Severity)}
 
 
-def audit(
-    clusters: Iterable[Cluster], thresholds: Thresholds | None = None, trail: Trail | None = None
-) -> list[Finding]:
+def audit(clusters: Iterable[Cluster], thresholds: Thresholds | None = None) -> list[Finding]:
     """Everything that is found in these clusters, and between them; the worst comes first.
 
     Each cluster's entries are gone through once, before those of the next one are touched.
@@ -33,7 +30,7 @@ def audit(
             Clock(),
             cluster.topics,
             thresholds or Thresholds(),
-            trail or Trail(),
+            cluster.trail,
         )
         found += _one(cluster, about, fleet)
     found += fleet.end()

@@ -33,7 +33,8 @@ class Fleet:
         self._keys: dict[bytes, dict[str, Position]] = {}
         self._writers: dict[str, list[_Writer]] = {}
         self._sources: set[str] = set()
-        self._active: dict[tuple[str, str], Position] = {}
+        self._active: dict[str, dict[str, Position]] = {}
+        """By connector and topic, in the cluster that is gone through."""
 
     def see(self, cluster: str, seen: Told) -> None:
         """One record of a cluster; clusters come one after the other."""
@@ -43,17 +44,17 @@ class Fleet:
             case SourcePartition(name, _):
                 self._sources.add(name)
             case ConnectorConfig(name, None):
-                self._forget(name)
+                self._active.pop(name, None)
             case ActiveTopic(name, topic, activity):
                 if activity is None:
-                    self._active.pop((name, topic), None)
+                    self._active.get(name, {}).pop(topic, None)
                 else:
-                    self._active[name, topic] = seen.position
+                    self._active.setdefault(name, {})[topic] = seen.position
 
     def cluster_ends(self, cluster: str) -> None:
         """The records of a cluster are over: only sources write topics, the others read them."""
-        for (name, topic), position in self._active.items():
-            if name in self._sources:
+        for name in sorted(self._sources & self._active.keys()):
+            for topic, position in self._active[name].items():
                 self._writers.setdefault(topic, []).append(_Writer(cluster, name, position))
         self._sources, self._active = set(), {}
 
@@ -65,11 +66,6 @@ class Fleet:
         for topic, writers in self._writers.items():
             if len({writer.cluster for writer in writers}) > 1:
                 yield _two_writers(topic, writers)
-
-    def _forget(self, connector: str) -> None:
-        for name, topic in list(self._active):
-            if name == connector:
-                del self._active[name, topic]
 
 
 def _one_config_topic(shared: dict[str, Position]) -> Finding:

@@ -16,6 +16,7 @@ from controlplane.core.evolve import Fold
 from controlplane.core.profiles import Profile
 from controlplane.core.records import SourcePartition
 from controlplane.core.state import ConfigState, Topics
+from replay.audit.trail.trail import Trail
 
 
 class Cluster(NamedTuple):
@@ -28,6 +29,8 @@ class Cluster(NamedTuple):
     topics: Topics = Topics()
     exactly_once: bool = False
     """Whether its workers run with exactly-once support: they do not see aborted transactions."""
+    trail: Trail = Trail()
+    """Who asked for what, as others have written it down."""
 
 
 class Previous(NamedTuple):

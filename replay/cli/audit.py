@@ -1,6 +1,6 @@
 """`replay audit`: what the logs of one cluster or many tell that no status page does."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,10 +64,10 @@ def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.option(
     "--trail",
     "trails",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="[NAME=]FILE",
     multiple=True,
-    help="Who asked for what: JSON lines, CloudEvents, or an access log (common, combined).",
+    help="Who asked for what: JSON lines, CloudEvents, or an access log (common, combined); of "
+    "one cluster, or of all.",
 )
 @click.option(
     "--kind",
@@ -101,7 +101,7 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     ctx: click.Context,
     asked: tuple[Asked, ...],
     release: str,
-    trails: tuple[Path, ...],
+    trails: tuple[str, ...],
     kinds: tuple[str, ...],
     least: str,
     told: tuple[str, ...],
@@ -113,8 +113,7 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """
     profile, limits = read_profile(release), _thresholds(told)
     check_support(profile, exactly_once=any(one.exactly_once for one in asked))
-    requests = [request for path in trails for request in _requests(path)]
-    everything = look(_clusters(asked, profile), limits, Trail(requests))
+    everything = look(_clusters(asked, profile, _trails(asked, trails)), limits)
     found = [one for one in everything if _Wanted(kinds, least)(one)]
     topics = asked[0].topics
     if output == "json":
@@ -125,11 +124,26 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     ctx.exit(FOUND if any(one.severity is not Severity.INFO for one in found) else 0)
 
 
-def _clusters(asked: Sequence[Asked], profile: Profile) -> Iterator[Cluster]:
+def _clusters(
+    asked: Sequence[Asked], profile: Profile, trails: Mapping[str, Trail]
+) -> Iterator[Cluster]:
     """One log after the other: the next one is read when the one before it is done."""
     for one in asked:
         entries = in_order(read_entries(one))
-        yield Cluster(one.cluster, entries, profile, one.topics, one.exactly_once)
+        trail = trails[one.cluster]
+        yield Cluster(one.cluster, entries, profile, one.topics, one.exactly_once, trail)
+
+
+def _trails(asked: Sequence[Asked], told: Sequence[str]) -> dict[str, Trail]:
+    """What is told of each cluster: `NAME=FILE` of one, `FILE` of all."""
+    requests: dict[str, list[Request]] = {one.cluster: [] for one in asked}
+    for text in told:
+        name, equals, path = text.partition("=")
+        one_cluster = bool(equals) and name in requests
+        for found in _requests(Path(path if one_cluster else text)):
+            for cluster in [name] if one_cluster else requests:
+                requests[cluster].append(found)
+    return {cluster: Trail(found) for cluster, found in requests.items()}
 
 
 def _thresholds(told: Sequence[str]) -> Thresholds:
@@ -139,8 +153,11 @@ def _thresholds(told: Sequence[str]) -> Thresholds:
 
 def _requests(path: Path) -> list[Request]:
     """The requests of an audit stream; lines that are none are told of."""
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        read = read_trail(lines)
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            read = read_trail(lines)
+    except OSError as error:
+        raise BadTrail(f"{path} cannot be read ({error.strerror}): check the path") from None
     if read.problems and len(read.problems) == read.lines:
         raise BadTrail(f"{path} is no audit stream: {read.problems[0]}")
     for problem in read.problems[:PROBLEMS_SHOWN]:

@@ -117,16 +117,32 @@ class Owners:
         if what in self._told:
             return
         self._told.add(what)
-        stale, owner = sorted((first, second), key=lambda one: (one.generation, -one.number))
+        evidence = [first.told.position, second.told.position]
+        words, severity = _words(what, first, second), Severity.DANGER
+        yield self._about.finding("two-owners", severity, what[0], evidence, words)
+
+
+def _words(what: _Instance, first: _Claim, second: _Claim) -> Words:
+    stale, owner = sorted((first, second), key=lambda one: one.generation)
+    if stale.generation == owner.generation:
         sentence = (
-            f"{instance(*what)} has two owners: {owner.worker} runs it in generation "
-            f"{owner.generation}, and {stale.worker} still speaks for it in generation "
-            f"{stale.generation}"
+            f"{instance(*what)} has two owners: {first.worker} and {second.worker} both run it in "
+            f"generation {owner.generation}"
         )
         advice = (
-            f"Restart the worker {stale.worker}: it has lost the group without noticing. What both "
-            "wrote meanwhile is there twice; exactly-once support fences such a task of a source."
+            "Restart both workers, one after the other, and look whether they really are of one "
+            f"cluster (group.id). {_TWICE}"
         )
-        evidence = [first.told.position, second.told.position]
-        words, severity = Words(sentence, advice), Severity.DANGER
-        yield self._about.finding("two-owners", severity, what[0], evidence, words)
+        return Words(sentence, advice)
+    sentence = (
+        f"{instance(*what)} has two owners: {owner.worker} runs it in generation "
+        f"{owner.generation}, and {stale.worker} still speaks for it in generation "
+        f"{stale.generation}"
+    )
+    advice = f"Restart the worker {stale.worker}: it has lost the group unnoticed. {_TWICE}"
+    return Words(sentence, advice)
+
+
+_TWICE = (
+    "What both wrote meanwhile is there twice; exactly-once support fences such a task of a source."
+)

@@ -88,6 +88,19 @@ def test_who_from_an_access_log(tmp_path: Path) -> None:
     assert f"{trail}: line 2 is neither a JSON object nor a line of an access log" in result.stderr
 
 
+def test_a_trail_may_be_of_one_cluster(tmp_path: Path) -> None:
+    """Two clusters have a connector of one name; only of one of them it is known who it was."""
+    log = written(Log().config("a"), tmp_path / "lab.log.jsonl")
+    event = {"at_ms": START_MS, "user": "bob", "method": "PUT", "path": "/connectors/a/config"}
+    (tmp_path / "trail").write_text(json.dumps(event))
+    names = ("--cluster", "east", "--cluster", "west", "-o", "json")
+    for prefix, known_in in (("west=", {"west"}), ("", {"east", "west"})):
+        result = run(log, log, *names, "--trail", f"{prefix}{tmp_path / 'trail'}")
+        findings = json.loads(result.stdout)["findings"]
+        by = {one["cluster"] for one in findings if " by bob" in one["sentence"]}
+        assert by == known_in
+
+
 def test_release_topics_and_thresholds_are_heard(tmp_path: Path) -> None:
     """What is told about the log decides what is found in it."""
     log = Log().config("a").restart("a").restart("a").restart("a")
@@ -117,7 +130,7 @@ def test_list_shows_kinds_and_thresholds() -> None:
         ([LIFE, "--threshold", "stall-ms"], "stall-ms cannot be ''"),
         ([LIFE, "--release", "banana"], "banana"),
         ([LIFE, "--trail", LIFE], "is no audit stream: line 1 does not tell who"),
-        ([LIFE, "--trail", "absent"], "does not exist"),
+        ([LIFE, "--trail", "absent"], "absent cannot be read (No such file or directory)"),
         ([LIFE, LIFE], "two logs have the same name: name them with --cluster"),
         ([LIFE, "--cluster", "a", "--cluster", "b"], "more often than there are logs"),
         ([LIFE, "--config-topic", "connect-status"], "give each a name of its own"),

@@ -6,8 +6,10 @@ import re
 import pytest
 
 from controlplane.core.entry import Position
+from controlplane.core.order import before
 from controlplane.scenario.story import Step, read_story
 from replay.audit import audit
+from replay.audit.thresholds import Thresholds
 from replay.audit.trail.lines import read_trail
 from replay.audit.trail.trail import Trail
 from replay.findings import Finding, Severity
@@ -50,7 +52,7 @@ def test_who_it_was(history: str) -> None:
     requests = [step for step in steps if step.kind == "request"]
     trail = read_trail(_line(step) for step in requests)
     assert not trail.problems
-    found = audit([recorded_cluster(history)], trail=Trail(trail.requests))
+    found = audit([recorded_cluster(history)._replace(trail=Trail(trail.requests))])
     for one in (one for one in found if one.kind in CHANGES):
         causes = [step for step in requests if _wrote(step, one.evidence[0])]
         named = re.findall(r"step \d+", one.sentence)
@@ -83,6 +85,21 @@ def test_exactly_once_workers_see_no_aborted_records() -> None:
         found = audit([cluster._replace(exactly_once=exactly_once)])
         (back,) = (one for one in found if one.kind == "offsets-regressed")
         assert [place.offset for place in back.evidence] == offsets
+
+
+def test_tasks_that_nobody_ran() -> None:
+    """Resumed after a foreign hand had stopped it without emptying its task set.
+
+    `pages` of `odd-records-3.9` is RUNNING then, both tasks UNASSIGNED, until 3.4 is started.
+    """
+    cluster = recorded_cluster("odd-records-3.9")
+    steps = read_story(HISTORIES / "odd-records-3.9.story.jsonl")
+    (resumed,) = (step for step in steps if step.path == "/connectors/pages/resume")
+    seen = list(before(cluster.entries, resumed.positions))
+    found = audit([cluster._replace(entries=seen)], Thresholds(rebalance_ms=0))
+    (idle,) = (one for one in found if one.kind == "tasks-not-running")
+    assert (idle.connector, idle.severity) == ("pages", Severity.WARNING)
+    assert "nobody runs any of its 2 tasks" in idle.sentence
 
 
 def test_nothing_of_a_session_key_is_told() -> None:

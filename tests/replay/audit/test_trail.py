@@ -135,10 +135,8 @@ def test_unreadable_lines_are_told_of(line: str) -> None:
 
 def stopped(log: Log, *requests: Request) -> Finding:
     """What is told of a connector that was stopped."""
-    entries = log.target("a", STOPPED).cluster("lab")
-    (finding,) = (
-        one for one in audit([entries], trail=Trail(requests)) if one.kind == "target-changed"
-    )
+    cluster = log.target("a", STOPPED).cluster("lab")._replace(trail=Trail(requests))
+    (finding,) = (one for one in audit([cluster]) if one.kind == "target-changed")
     return finding
 
 
