@@ -21,5 +21,9 @@ class ArchiveBusy(ReplayError):
     """Somebody else has appended meanwhile. Doing it again helps."""
 
 
+class NotWritable(ReplayError):
+    """Nothing can be written where the archive lies."""
+
+
 class NotCapturable(ReplayError):
     """A source is there, and is not what an archive can be made of."""

@@ -145,7 +145,13 @@ def _part(reaches: list[Reach], segments: list[Segment]) -> Part:
     for earlier, later in pairwise(segments):
         if later.start < earlier.end:
             raise _overlap(later.topic, later.partition, range(later.start, earlier.end))
-    return Part(reaches[0].start, reaches[-1].end, tuple(segments), tuple(gaps))
+    start, end = reaches[0].start, reaches[-1].end
+    for segment in segments[:1] + segments[-1:]:
+        if segment.start < start or segment.end > end:
+            raise ArchiveCorrupt(
+                f"{segment.stored.file} holds offsets that no manifest says were read: restore it"
+            )
+    return Part(start, end, tuple(segments), tuple(gaps))
 
 
 def _overlap(topic: str, partition: int, twice: range) -> ArchiveCorrupt:

@@ -28,8 +28,8 @@ def check_cluster(cluster: str) -> None:
 
 def clusters(store: Store) -> list[str]:
     """The clusters in an archive."""
-    folders = (name.removeprefix("cluster=") for name in store.names("") if "cluster=" in name)
-    return [name for name in folders if store.names(manifests(name))]
+    folders = (name.partition("cluster=") for name in store.names(""))
+    return [name for before, _, name in folders if not before and store.names(manifests(name))]
 
 
 def folder(cluster: str) -> str:

@@ -11,7 +11,7 @@ from typing import Protocol
 import pyarrow as pa
 from pyarrow import fs
 
-from replay.errors import NoArchive
+from replay.errors import NoArchive, NotWritable
 
 
 class Store(Protocol):
@@ -41,7 +41,11 @@ class Store(Protocol):
         ...
 
     def add(self, name: str, content: bytes) -> bool:
-        """Write a file, durably; False, and nothing is changed, if the name is taken."""
+        """Write a file, durably; False, and nothing is changed, if the name is taken.
+
+        Raises:
+            NotWritable: there is no room, or no permission.
+        """
         ...
 
 
@@ -99,21 +103,29 @@ class Folder:
 
     def add(self, name: str, content: bytes) -> bool:
         """Write a file, durably."""
-        path = self._root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            with draft.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(draft, path)
-        except FileExistsError:
-            return False
-        finally:
-            draft.unlink(missing_ok=True)
-        _keep_names(path.parent)
-        return True
+            return _linked(self._root / name, content)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise NotWritable(f"{self.where} cannot be written ({why}): make room there") from None
+
+
+def _linked(path: Path, content: bytes) -> bool:
+    """Write a file beside its place and link it there; False: the name is taken."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink(missing_ok=True)
+    _keep_names(path.parent)
+    return True
 
 
 def _keep_names(folder: Path) -> None:
@@ -165,9 +177,13 @@ class Objects:
         if self.size(name) is not None:
             return False
         path = self._path(name)
-        self._system.create_dir(path.rpartition("/")[0], recursive=True)
-        with self._system.open_output_stream(path) as file:
-            file.write(content)
+        try:
+            self._system.create_dir(path.rpartition("/")[0], recursive=True)
+            with self._system.open_output_stream(path) as file:
+                file.write(content)
+        except OSError as error:
+            why = str(error).splitlines()[0]
+            raise NotWritable(f"{self.where} cannot be written ({why}): look there") from None
         return True
 
     def _path(self, name: str) -> str:

@@ -9,6 +9,7 @@ import msgspec
 
 from controlplane.core.safe_text import count
 from controlplane.core.state import Topics, check_topics
+from controlplane.logs.log import LogUnavailable
 from controlplane.logs.names import is_cluster, path_of
 from controlplane.logs.opening import DumpForm, Opened, Opening, open_log
 from controlplane.settings import Configuration, SettingsError, WorkerSettings
@@ -21,6 +22,9 @@ from replay.capture.secrets import Secrets, dropped, encrypted, kept
 from replay.cli.printing import print_json, say, table
 from replay.cli.progress import bar
 from replay.errors import NotCapturable
+
+INTERRUPTED = 130
+"""Exit code: Ctrl-C, as shells count it (128 and the signal's number)."""
 
 LIVING = ("kafka", "sqlite")
 """Logs that go on; the others are dumps."""
@@ -126,7 +130,12 @@ def capture(  # noqa: PLR0913 - click passes every option by name
         raise click.UsageError("--secrets encrypt and --secrets-key FILE belong together")
     how = _opening(worker, topics, DumpForm(dump_format, topic))
     job = Job(open_store(archive), how, _secrets(mode, key, how.topics))
-    asyncio.run(_run([_source(one) for one in sources], job, output, None if once else pause_s))
+    every = [_source(one) for one in sources]
+    try:
+        asyncio.run(_run(every, job, output, None if once else pause_s))
+    except KeyboardInterrupt:
+        click.echo("interrupted: the next capture goes on where this one was", err=True)
+        raise SystemExit(INTERRUPTED) from None
 
 
 def _source(text: str) -> Source:
@@ -159,15 +168,25 @@ def _secrets(mode: str, key: Path | None, topics: Topics) -> Secrets:
 
 async def _run(sources: list[Source], job: Job, output: str, pause_s: float | None) -> None:
     """Capture all of them once; then those that go on, again and again."""
-    living = list(sources)
-    while living:
-        done = [(source, await _capture(source, job)) for source in living]
-        _print([captured for _, (captured, _) in done], output)
-        living = [source for source, (_, form) in done if form in LIVING]
-        if pause_s is None:
-            return
-        if living:
-            await asyncio.sleep(pause_s)
+    done = [(source, *await _capture(source, job)) for source in sources]
+    _print([captured for _, captured, _ in done], output)
+    living = [source for source, _, form in done if form in LIVING]
+    while living and pause_s is not None:
+        await asyncio.sleep(pause_s)
+        found = [await _again(source, job) for source in living]
+        added = [one for one in found if one is not None and one.added]
+        if added:
+            _print(added, output)
+
+
+async def _again(source: Source, job: Job) -> Captured | None:
+    """What has come since; None: it cannot be reached, which may pass."""
+    try:
+        captured, _ = await _capture(source, job)
+    except LogUnavailable as outage:
+        click.echo(f"{source.where}: {outage}; it is tried again", err=True)
+        return None
+    return captured
 
 
 async def _capture(source: Source, job: Job) -> tuple[Captured, str]:

@@ -57,7 +57,10 @@ def _days(cluster: Cluster, part: Part, done: int) -> set[int]:
     days: set[int] = set()
     before_ms = 0
     for segment in part.segments:
-        if done < segment.latest_ms // DAY_MS:
+        first, last = max(before_ms, segment.first_ms) // DAY_MS, segment.latest_ms // DAY_MS
+        if first == last or last <= done:  # as nearly all are: nothing has to be read
+            days.add(last)
+        else:
             groups = list(row_groups(opened(cluster.store, segment.stored)))
             for times in running_times(groups):
                 days.update(np.unique(np.maximum(times, before_ms) // DAY_MS).tolist())

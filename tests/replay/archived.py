@@ -13,7 +13,7 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.logs.opening import memory_log
 from replay.archive.cluster import Cluster, open_cluster
 from replay.archive.segments import Sizes
-from replay.archive.store import Folder
+from replay.archive.store import Folder, Store
 from replay.capture.capture import Capture, Captured, Target
 from replay.capture.secrets import Secrets, kept
 from replay.engine.local import Local, Options
@@ -36,6 +36,12 @@ def capture(
     """What a capture of a log into an archive came to."""
     target = Target(Folder(str(folder)), name, Topics(), secrets or kept(Topics()), sizes)
     return asyncio.run(Capture(log, target, goes_on=goes_on).run())
+
+
+def capture_into(store: Store, log: MemoryLog) -> Captured:
+    """The same, wherever the archive lies."""
+    target = Target(store, NAME, Topics(), kept(Topics()), SMALL)
+    return asyncio.run(Capture(log, target, goes_on=True).run())
 
 
 def log_of(entries: Sequence[Entry]) -> MemoryLog:

@@ -171,6 +171,14 @@ def test_where_there_is_no_archive(command: str, tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
+def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+    """Here because a file is where the archive was to be."""
+    (tmp_path / "file").write_text("not ours")
+    sentence = refusal(call("capture", f"life={LIFE}", tmp_path / "file"))
+    assert "file cannot be written (Not a directory)" in sentence
+    assert (tmp_path / "file").read_text() == "not ours"
+
+
 def test_what_cannot_be_captured(archive: Path, tmp_path: Path) -> None:
     """The archive stays as it was."""
     before = content(archive)
