@@ -112,6 +112,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("rest_logger_times", "KIP-976", _from("3.7.0")),
     Behaviour("rest_unset_loggers", "KAFKA-9366", _from("4.0.0")),
     Behaviour("rest_health", "KIP-1017", _from("3.9.0")),
+    Behaviour("rest_internal_any_type", "InternalClusterResource", _from("3.5.0")),
     Behaviour("rest_stages_told", "KAFKA-15563", _from("3.7.0")),
     Behaviour("rest_server", "Jetty 12", _SERVER, other="jetty 12", kip="ours"),
     Behaviour("rest_cross_origin", "Jetty 12", _CROSS_ORIGIN, other="handler", kip="ours"),

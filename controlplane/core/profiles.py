@@ -159,6 +159,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Loggers without a level of their own are listed, too; a change answers what it changed."""
     rest_health: bool
     """`GET /health`."""
+    rest_internal_any_type: bool
+    """What workers ask each other for may come with any `Content-Type`."""
     rest_stages_told: bool
     """Who was kept waiting for too long is told what the worker does meanwhile."""
     rest_server: Literal["jetty 9", "jetty 12", "ours"]

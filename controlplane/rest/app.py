@@ -118,7 +118,7 @@ class App:
         body = None
         if endpoint.reads_body and receive is not None:
             body = await _body_of(receive)
-            if body and endpoint.consumes_json and "content-type" not in request.headers:
+            if body and endpoint.consumes_json(profile) and "content-type" not in request.headers:
                 raise MissingMediaType
         given = await endpoint.answer(Call(self._service, request, profile, names, query, body))
         return given._replace(content_type=as_accepted(given.content_type, request.headers))

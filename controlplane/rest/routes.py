@@ -47,6 +47,14 @@ from controlplane.rest.signatures import Signature
 Answering = Callable[[Call], Awaitable[Answer]]
 
 
+def _always(_: Profile) -> bool:
+    return True
+
+
+def _never(_: Profile) -> bool:
+    return False
+
+
 class Endpoint(NamedTuple):
     """A method and a path template (`{}` takes any one segment), who has it, and what answers."""
 
@@ -55,8 +63,8 @@ class Endpoint(NamedTuple):
     known: Callable[[Profile], bool]
     answer: Answering
     reads_body: bool = False
-    consumes_json: bool = True
-    """Whether a `Content-Type` that is no JSON is refused."""
+    consumes_json: Callable[[Profile], bool] = _always
+    """Who refuses a `Content-Type` that is no JSON."""
     changes: bool = False
     """Whether it is there only where commands are carried out."""
     takes: str = "application/json"
@@ -131,7 +139,7 @@ def routed(
     if request.method == "OPTIONS":
         return Routed(found, None, (), query)
     endpoint = of_method(found, request.method)
-    check_media(request, profile, endpoint.takes, consumes_json=endpoint.consumes_json)
+    check_media(request, profile, endpoint.takes, consumes_json=endpoint.consumes_json(profile))
     return Routed(found, endpoint, tuple(names_in(endpoint.template, path)), query)
 
 
@@ -266,13 +274,13 @@ _FENCED = (
 )
 
 
-def _always(_: Profile) -> bool:
-    return True
+def _refuses_bytes(profile: Profile) -> bool:
+    return not profile.rest_internal_any_type
 
 
 def _rows() -> Iterator[Endpoint]:
     for row in reads.ROUTES:
-        consumes = row.template != ()
+        consumes = _always if row.template else _never
         yield Endpoint("GET", row.template, row.known, _viewing(row), consumes_json=consumes)
     for todo in writes.ROUTES:
         yield Endpoint(
@@ -281,7 +289,7 @@ def _rows() -> Iterator[Endpoint]:
             todo.known,
             _doing(todo),
             reads_body=todo.body is not None,
-            consumes_json=todo.body != "bytes",
+            consumes_json=_refuses_bytes if todo.body == "bytes" else _always,
             changes=True,
         )
 
@@ -327,7 +335,7 @@ def _of_the_worker() -> Iterator[Endpoint]:
     checked = ("connector-plugins", "{}", "config", "validate")
     yield Endpoint("PUT", checked, _always, admin.validate, reads_body=True)
     has_health, has_loggers = attrgetter("rest_health"), attrgetter("rest_loggers")
-    yield Endpoint("GET", ("health",), has_health, admin.show_health, consumes_json=False)
+    yield Endpoint("GET", ("health",), has_health, admin.show_health, consumes_json=_never)
     yield Endpoint("GET", _LEVEL[:2], has_loggers, admin.show_loggers)
     yield Endpoint("GET", _LEVEL, has_loggers, admin.show_logger)
     yield Endpoint("PUT", _LEVEL, has_loggers, _changing_loggers(), reads_body=True)

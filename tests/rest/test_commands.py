@@ -167,6 +167,22 @@ async def test_however_many_releases_are_asked_for() -> None:
         assert plane.state.config.targets["orders"] is Target.PAUSED
 
 
+@pytest.mark.parametrize(
+    ("release", "path", "status"),
+    [("3.4", "fence", 415), ("3.5", "fence", 400), ("3.4", "tasks", 415), ("3.5", "tasks", 400)],
+)
+async def test_what_workers_send_each_other(release: str, path: str, status: int) -> None:
+    """Of any type from 3.5 on; it lacks a signature here."""
+    async with asked() as (_, client):
+        answer = await client.request(
+            "PUT" if path == "fence" else "POST",
+            f"/compat/{release}/connectors/orders/{path}",
+            content=b"[]",
+            headers={"content-type": "text/plain"},
+        )
+    assert answer.status_code == status
+
+
 async def test_another_writer_takes_over() -> None:
     """Connect's words for a leader that was fenced; nothing was written by it."""
     async with asked() as (plane, client):
