@@ -49,8 +49,19 @@ _HAZARDOUS = {
     Danger.STOPS_WORKER: Severity.DANGER,
     Danger.LOSES_BATCH: Severity.DANGER,
     Danger.READ_FAILS: Severity.DANGER,
+    Danger.OFFSETS_DISAGREE: Severity.WARNING,
 }
 """How bad a hazard is that the release brings which is gone to; all others are worth knowing."""
+
+_REPLACE = "# write a good record under the key of the one at {}, and let the topic be compacted"
+
+_MENDING = {
+    Danger.STOPS_WORKER: _REPLACE,
+    Danger.LOSES_BATCH: _REPLACE,
+    Danger.READ_FAILS: "# let the connector commit its tasks anew, behind {}",
+    Danger.OFFSETS_DISAGREE: "# pause or resume any connector: its record comes behind {}",
+}
+"""What is to be done about a hazard before anything else."""
 
 _REPORTED = {Aspect.STATUS, Aspect.TASK_STATUS, Aspect.ACTIVE_TOPIC}
 """What a worker reports anew by itself: a difference there heals."""
@@ -110,7 +121,13 @@ class Assessed(msgspec.Struct, frozen=True):
     @property
     def steps(self) -> tuple[Step, ...]:
         """What has to be done about it."""
-        return tuple(step for one in self.situations for step in one.sighting.steps)
+        mending = (_mended(one) for one in self.hazards if one.danger in _MENDING)
+        return (*mending, *(step for one in self.situations for step in one.sighting.steps))
+
+
+def _mended(hazard: Hazard) -> Step:
+    place = f"{hazard.position.topic}-{hazard.position.partition}@{hazard.position.offset}"
+    return Step(When.BEFORE, _MENDING[hazard.danger].format(place), hazard.danger.value)
 
 
 class Assessment(msgspec.Struct, frozen=True):

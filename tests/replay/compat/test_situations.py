@@ -438,14 +438,48 @@ def test_tasks_of_a_running_connector_are_made_anew() -> None:
     assert one.sighting.severity is INFO
 
 
+def test_who_makes_tasks_anew() -> None:
+    """The twelfth: whoever runs it, at once or once it runs."""
+    pair = PAIRS[12]
+    (one,) = seen(pair, running().config("a", rows="2"), 12)
+    assert one.sighting.sentence.endswith("whoever runs it makes them anew")
+    (one,) = seen(pair, pair.planted, 12)
+    assert one.sighting.sentence.endswith("nobody makes them anew until it runs")
+
+
+def test_older_tasks_are_those_of_the_same_life() -> None:
+    """The twelfth is no matter of who was deleted, and none of who has no tasks."""
+    pair = PAIRS[12]
+    assert not seen(pair, running().gone("a"), 12)
+    assert not seen(pair, reused(again=False), 12)
+    assert not seen(pair, running().tasks("a", 0).config("a", rows="2"), 12)
+
+
 def test_a_deleted_connector_leaves_tasks() -> None:
     """The thirteenth, before anybody reuses the name; where nobody falls for it, it is told."""
     pair = PAIRS[13]
     log = running(tasks=2).gone("a")
     (one,) = seen(pair, log, 13)
     assert one.sighting.severity is WARNING
+    assert one.sighting.sentence.startswith("was deleted, and 2 tasks of its first life")
+    (one,) = seen(pair, pair.planted, 13)
+    assert one.sighting.sentence.startswith("is there again, and 2 tasks of its first life")
     (one,) = seen(pair._replace(start="3.4", goal="3.9"), log, 13)
     assert one.sighting.severity is INFO
+    (one,) = seen(pair, Planted().tasks("a", 1), 13)
+    assert one.sighting.connector == "a"
+    assert not seen(pair, running().tasks("a", 0).gone("a"), 13)
+
+
+def test_an_instance_that_never_reported_was_not_restarted() -> None:
+    """The eighth: a request is all there is of it."""
+    log = running(tasks=1)
+    log.put(CONFIG, "restart-connector-a", {"include-tasks": True, "only-failed": False})
+    (one,) = seen(PAIRS[8], log.status("connector-a", "RUNNING"), 8)
+    assert [step.command for step in one.sighting.steps] == ["controlplane restart task a/0"]
+    log = running(tasks=1)
+    log.put(CONFIG, "restart-connector-a", {"include-tasks": False, "only-failed": False})
+    assert not seen(PAIRS[8], log.status("connector-a", "RUNNING"), 8)
 
 
 def test_a_restart_of_what_failed_means_only_that() -> None:

@@ -1,0 +1,132 @@
+"""The verdict: what divergences and hazards make of it, where no situation is known."""
+
+from controlplane.core.hazards import Danger
+from controlplane.core.profiles import Profile
+from controlplane.core.state import Aspect
+from replay.compat import Assessment, Mode, Verdict, assess, roll
+from tests.replay.compat.planting import CONFIG, STOPPED, Planted, running, stopped
+
+ODD = '{"properties":{"name":"a","rows":01}}'
+"""Its leading zero is a number from 3.6 on, and before that no JSON at all."""
+
+
+def told(log: Planted, start: str, goal: str, mode: Mode | None = None) -> Assessment:
+    """What becomes of a planted log."""
+    return assess(log.entries, roll(Profile.of(start), Profile.of(goal), mode))
+
+
+def dangers(assessment: Assessment) -> list[Danger]:
+    """The hazards that are told."""
+    return [hazard.danger for one in assessment.assessed for hazard in one.hazards]
+
+
+def test_nothing_is_the_matter() -> None:
+    """A connector that both read alike: both views, and nothing else."""
+    assessment = told(running(), "3.4", "3.9")
+    (one,) = assessment.assessed
+    assert (one.connector, assessment.verdict) == ("a", Verdict.COMPATIBLE)
+    old, new = one.views
+    assert (old.release, new.release) == ("3.4.1", "3.9.2")
+    assert (old.target, old.tasks, old.reported) == (new.target, new.tasks, new.reported)
+    assert not (one.divergences)
+    assert not (one.situations)
+    assert not (one.hazards)
+    assert not one.writes
+    assert not assessment.plan
+    assert not assessment.remarks
+
+
+def test_an_empty_log() -> None:
+    """Nobody is there."""
+    assessment = told(Planted(), "3.4", "3.9", Mode.ROLLING)
+    assert (assessment.assessed, assessment.verdict) == ((), Verdict.COMPATIBLE)
+
+
+def test_a_difference_that_nothing_explains_has_to_be_looked_at() -> None:
+    """With the record that causes it."""
+    log = running().put(CONFIG, "connector-a", ODD, raw=True).config("b").tasks("b", 0)
+    assessment = told(log, "3.4", "3.9")
+    assert assessment.verdict is Verdict.NEEDS_PREPARATION
+    found = [one for each in assessment.assessed for one in each.divergences]
+    assert {one.change.aspect for one in found} == {Aspect.CONFIG}
+    assert {one.explained for one in found} == {None}
+    odd = next(one for one in log.entries if one.value == ODD.encode())
+    assert {one.change.cause for one in found} == {odd.position}
+
+
+def test_a_difference_in_reports_heals() -> None:
+    """Whoever lost a task does not speak over who runs it, from 3.6 on: it is reported anew."""
+    log = running().status("task-a-0", "RUNNING", generation=2)
+    log.status("task-a-0", "UNASSIGNED", worker_id="w2")
+    assessment = told(log, "3.4", "3.9")
+    (one,) = assessment.assessed
+    (divergence,) = one.divergences
+    assert divergence.change.aspect is Aspect.TASK_STATUS
+    assert assessment.verdict is Verdict.COMPATIBLE
+
+
+def test_a_record_on_which_the_goal_does_not_start() -> None:
+    """Until 3.3 a task config without properties ended a worker, again and again."""
+    log = running().put(CONFIG, "task-a-0", {})
+    back = told(log, "3.9", "3.2")
+    assert (back.verdict, dangers(back)) == (Verdict.UNSAFE, [Danger.STOPS_WORKER])
+    assert back.plan[0].command.endswith(
+        "the one at connect-configs-0@3, and let the topic be compacted"
+    )
+    assert told(log, "3.9", "3.4").verdict is Verdict.COMPATIBLE
+
+
+def test_who_runs_may_not_start_again() -> None:
+    """The workers that are there survived it; those that start do not, of whatever release."""
+    log = running().put(CONFIG, "task-a-0", {})
+    assert dangers(told(log, "3.1", "3.2")) == [Danger.STOPS_WORKER]
+
+
+def test_what_both_suffer_is_no_matter_of_the_change() -> None:
+    """A commit without a number costs a batch in every release."""
+    log = running().put(CONFIG, "commit-a", {})
+    assert not dangers(told(log, "3.4", "3.9"))
+
+
+def test_members_that_never_agree() -> None:
+    """Only while both live, and only if the last record is read by one of them alone."""
+    log = running().put(CONFIG, "connector-b", ODD, raw=True)
+    mixed = told(log, "3.4", "3.9", Mode.ROLLING)
+    assert dangers(mixed) == [Danger.OFFSETS_DISAGREE]
+    assert "pause or resume any connector" in mixed.plan[0].command
+    assert not dangers(told(log, "3.4", "3.9"))
+    assert not dangers(told(log.target("a", STOPPED), "3.4", "3.9", Mode.ROLLING))
+
+
+def test_reads_that_fail() -> None:
+    """A negative count makes requests fail from 2.6 on."""
+    log = running().put(CONFIG, "commit-a", {"tasks": -1})
+    assessment = told(log, "2.5", "2.8")
+    assert dangers(assessment) == [Danger.READ_FAILS]
+    assert assessment.verdict is Verdict.UNSAFE
+    assert [view.tasks for view in assessment.assessed[0].views] == [0, None]
+
+
+def test_what_is_written_next_is_told_while_both_live() -> None:
+    """Of connectors that the two take for different things."""
+    log = stopped().config("b").tasks("b", 1)
+    assessment = told(log, "3.9", "3.4", Mode.ROLLING)
+    a, b = assessment.assessed
+    assert [one.request for one in a.writes] == ["pause", "resume"]
+    assert not b.writes
+    assert not any(one.writes for one in told(log, "3.9", "3.4").assessed)
+
+
+def test_with_exactly_once_support_aborted_records_are_nothing() -> None:
+    """Workers of releases without that support obey them all the same."""
+    log = running().abort().target("a", STOPPED).commit().config("b")
+    seen = [
+        assess(log.entries, roll(Profile.of("3.9"), Profile.of(goal)), exactly_once=True).assessed[
+            -2
+        ]
+        for goal in ("3.4", "3.2")
+    ]
+    assert [[view.target for view in one.views] for one in seen] == [
+        ["STARTED", "STARTED"],
+        ["STARTED", "PAUSED"],
+    ]
