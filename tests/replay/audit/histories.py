@@ -8,7 +8,7 @@ from controlplane.core.profiles import Profile
 from controlplane.core.shown_records import place
 from controlplane.core.state import Topics
 from controlplane.logs.dumps import read_dump
-from replay.audit import Cluster
+from replay.audit import Cluster, audit
 from replay.findings import Finding
 from tests.recorded import EXACTLY_ONCE, HISTORIES
 
@@ -35,3 +35,14 @@ def lines(findings: list[Finding]) -> Iterator[str]:
         about = f"{one.cluster} {one.severity.value} {one.kind} {one.connector or '–'}"
         yield f"{about} [{where}]"
         yield f"    {one.sentence}"
+
+
+def everything() -> str:
+    """The whole list, one cluster after the other."""
+    return "\n".join(
+        "".join(f"{line}\n" for line in lines(audit([recorded_cluster(name)]))) for name in names()
+    )
+
+
+if __name__ == "__main__":  # `python -m tests.replay.audit.histories`, then review what changed
+    PINNED.write_text(everything(), encoding="utf-8")
