@@ -1,4 +1,4 @@
-"""What audits tell of real clusters: reviewed line by line, and who it was by what was asked."""
+"""What audits tell of real clusters: a pinned list, and who it was by what was asked."""
 
 import json
 import re
@@ -22,7 +22,10 @@ STORIES = [name for name in names() if (HISTORIES / f"{name}.story.jsonl").exist
 
 @pytest.mark.parametrize("history", names())
 def test_reviewed(history: str) -> None:
-    """The list was read, each line beside the story of its cluster. Change it as carefully."""
+    """The list is pinned: read what changes in it.
+
+    Changes of configs and target states are checked against the stories, too (`test_who_it_was`).
+    """
     known = [line for line in PINNED.read_text(encoding="utf-8").splitlines() if line]
     begins = [at for at, line in enumerate(known) if line.startswith(f"{history} ")]
     pinned = [line for at in begins for line in known[at : at + 2]]
