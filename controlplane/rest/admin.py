@@ -1,9 +1,12 @@
 """Endpoints that ask a worker about itself: plugins are in `plugins`, loggers in `loggers`.
 
-None of it lies in a log, and so none of it has a past.
+None of it lies in a log, and so none of it has a past: whoever asks for one is told how it is now,
+and that it is so.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import wraps
 
 from controlplane.core.context import Context
 from controlplane.core.plan import Plan
@@ -14,8 +17,23 @@ from controlplane.rest.errors import OK, Answer, NoSuchPath
 from controlplane.rest.health import health
 from controlplane.rest.loggers import Loggers
 
+NO_PAST = "as_of= changes nothing here: what lies in no log is told as it is now"
+
 HEALTH_S = 10
 """How long a worker may take to find out how it is."""
+
+
+def of_now(answering: Callable[[Call], Awaitable[Answer]]) -> Callable[[Call], Awaitable[Answer]]:
+    """An answer that has no past. A moment that the log has not got is refused here, too."""
+
+    @wraps(answering)
+    async def answer(call: Call) -> Answer:
+        if call.request.as_of is None:
+            return await answering(call)
+        _, notices = await call.then()
+        return (await answering(call)).noticed((NO_PAST, *notices))
+
+    return answer
 
 
 async def validate(call: Call) -> Answer:
@@ -26,6 +44,7 @@ async def validate(call: Call) -> Answer:
     return plugins.validate(call.body, name, context)
 
 
+@of_now
 async def show_health(call: Call) -> Answer:
     """`GET /health`: whether the log can be read, and written if that is our part."""
     follower, commands = call.service.follower, call.service.commands
@@ -40,11 +59,13 @@ async def show_health(call: Call) -> Answer:
     return health(started=True, trouble=None if failure is None else str(failure))
 
 
+@of_now
 async def show_loggers(call: Call) -> Answer:
     """`GET /admin/loggers`."""
     return Answer(OK, _loggers(call).levels(call.profile))
 
 
+@of_now
 async def show_logger(call: Call) -> Answer:
     """`GET /admin/loggers/{l}`."""
     (name,) = call.names

@@ -294,6 +294,7 @@ def _rows() -> Iterator[Endpoint]:
         )
 
 
+@admin.of_now
 async def _describe(call: Call) -> Answer:
     """The endpoints that are there, as OpenAPI tells of them."""
     read_only = call.service.commands is None
@@ -331,7 +332,7 @@ _PLUGINS = (
 def _of_the_worker() -> Iterator[Endpoint]:
     """What asks a worker about itself."""
     for row in _PLUGINS:
-        yield Endpoint("GET", row.template, row.known, _viewing(row))
+        yield Endpoint("GET", row.template, row.known, admin.of_now(_viewing(row)))
     checked = ("connector-plugins", "{}", "config", "validate")
     yield Endpoint("PUT", checked, _always, admin.validate, reads_body=True)
     has_health, has_loggers = attrgetter("rest_health"), attrgetter("rest_loggers")

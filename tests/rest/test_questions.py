@@ -1,0 +1,73 @@
+"""`as_of=` and `profile=`: each endpoint that is asked takes both, and refuses what is neither."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from controlplane.core.profiles import Profile
+from controlplane.rest import routes
+from controlplane.rest.admin import NO_PAST
+from tests.rest.at_rest import at_rest
+
+NAMES = {
+    "connectors": "orders",
+    "tasks": "0",
+    "connector-plugins": "FileStreamSource",
+    "loggers": "root",
+}
+NO_RECORDS = ("admin/", "connector-plugins", "health", "openapi.json")
+ENDLESS = "watch"
+"""Is asked in its own tests: its answer has no end."""
+
+
+def _paths(release: str) -> Iterator[str]:
+    """Everything that a release can be asked."""
+    for row in routes.ROUTES:
+        if row.method == "GET" and row.known(Profile.of(release)):
+            filled = [
+                NAMES[before] if part == "{}" else part
+                for before, part in zip(("", *row.template), row.template, strict=False)
+            ]
+            yield "/".join(filled)
+
+
+PATHS = sorted({*_paths("kip"), *_paths("3.9")} - {ENDLESS})
+
+
+async def _get(client: httpx.AsyncClient, path: str, **query: str) -> httpx.Response:
+    release = {} if path in _paths("kip") else {"profile": "3.9"}
+    return await client.get(f"/{path}", params={**release, **query})
+
+
+async def test_every_endpoint_has_its_moments() -> None:
+    """What has a past is told as of then; what has none says so."""
+    async with at_rest() as scene:
+        assert len((await _get(scene.client, "connectors")).json()) == 3
+        assert (await _get(scene.client, "connectors", as_of="config@1")).json() == ["orders"]
+        for path in PATHS:
+            answer = await _get(scene.client, path, as_of="config@9")
+            assert answer.status_code in {200, 404}, path
+            timeless = path.startswith(NO_RECORDS)
+            assert (NO_PAST in answer.headers.get("x-controlplane-notice", "")) is timeless, path
+
+
+@pytest.mark.parametrize("question", [{"as_of": "yesterday"}, {"profile": "9x"}])
+async def test_every_endpoint_refuses_nonsense(question: dict[str, str]) -> None:
+    """400, with what was not understood."""
+    (nonsense,) = question.values()
+    async with at_rest() as scene:
+        for path in PATHS:
+            answer = await _get(scene.client, path, **question)
+            assert (answer.status_code, nonsense in answer.text) == (400, True), path
+
+
+async def test_every_endpoint_is_that_of_a_release() -> None:
+    """What a release has not got is not there when it is asked for as that release."""
+    async with at_rest() as scene:
+        for release in ("2.3", "3.4", "3.9", "4.3"):
+            there = {*_paths(release)}
+            for path in PATHS:
+                answer = await scene.client.get(f"/{path}", params={"profile": release})
+                missing = answer.json() == {"error_code": 404, "message": "HTTP 404 Not Found"}
+                assert missing is (path not in there), (release, path)
