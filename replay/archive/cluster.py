@@ -52,13 +52,11 @@ class Cluster(NamedTuple):
 
     @property
     def ends(self) -> dict[str, list[int]]:
-        """Where each partition ends."""
-        return self._by_partition({place: part.end for place, part in self.parts.items()})
-
-    @property
-    def starts(self) -> dict[str, list[int]]:
-        """Where each partition begins."""
-        return self._by_partition({place: part.start for place, part in self.parts.items()})
+        """By topic, where each partition ends."""
+        found: dict[str, list[int]] = {}
+        for (topic, _), part in sorted(self.parts.items()):
+            found.setdefault(topic, []).append(part.end)
+        return found
 
     @property
     def snapshots(self) -> Iterator[Snapshot]:
@@ -77,12 +75,6 @@ class Cluster(NamedTuple):
         """The partitions of a topic."""
         count = len(self.ends.get(topic, ()))
         return [self.parts[topic, partition] for partition in range(count)]
-
-    def _by_partition(self, offsets: Mapping[Place, int]) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
-        for (topic, _), offset in sorted(offsets.items()):
-            found.setdefault(topic, []).append(offset)
-        return found
 
 
 def open_cluster(store: Store, name: str) -> Cluster:

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from controlplane.core.entry import Decoded, Entry, Headers
+from controlplane.core.entry import Decoded, Headers
 
 Header = dict[str, bytes | None]
 
@@ -38,8 +38,3 @@ def stored_headers(entry_headers: Headers) -> list[Header] | None:
         {"name": name.encode("utf-8", "surrogatepass"), "value": value}
         for name, value in entry_headers
     ] or None
-
-
-def entries(topic: str, partition: int, table: pa.Table) -> list[Entry]:
-    """Rows of one partition as entries."""
-    return list(batch(topic, partition, table).entries())

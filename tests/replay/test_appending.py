@@ -17,7 +17,7 @@ from replay.archive.store import Folder
 from replay.archive.verify import verified
 from replay.capture.secrets import dropped
 from replay.errors import ArchiveBusy, ArchiveConflict, NoArchive
-from replay.kernels.batches import entries as entries_in
+from replay.kernels.batches import batch
 from tests.laws.entries import logs
 from tests.recorded import recorded_entries
 from tests.replay.archived import NAME, archive, capture, cluster_in, log_of
@@ -32,7 +32,7 @@ def archived(cluster: Cluster) -> list[Entry]:
         for (topic, partition), part in cluster.parts.items()
         for segment in part.segments
         for group in row_groups(opened(cluster.store, segment.stored))
-        for entry in entries_in(topic, partition, group.read(*SCHEMA.names))
+        for entry in batch(topic, partition, group.read(*SCHEMA.names)).entries()
     ]
 
 

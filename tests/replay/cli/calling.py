@@ -1,12 +1,18 @@
 """Calling `replay` in this process."""
 
 import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from click.testing import CliRunner
 
 from replay.cli.main import main
+from tests.tidy.source import ROOT
 
 
 class Said(NamedTuple):
@@ -28,6 +34,31 @@ def call(*arguments: object) -> Said:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Said(result.exit_code, result.stdout, result.stderr)
+
+
+@contextmanager
+def started(*arguments: object) -> Iterator["subprocess.Popen[str]"]:
+    """A command that runs beside the test; gone afterwards, whatever happens."""
+    words = [sys.executable, "-m", "replay", *map(str, arguments)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, cwd=ROOT, text=True, stdout=pipe, stderr=pipe) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for(path: Path) -> None:
+    """Wait until a file is there. A minute is for machines that have much to do."""
+    for _ in range(PATIENCE_S * LOOKS_A_SECOND):
+        if path.exists():
+            return
+        time.sleep(1 / LOOKS_A_SECOND)
+    raise AssertionError(f"{path} has not come")
+
+
+PATIENCE_S = 60
+LOOKS_A_SECOND = 20
 
 
 def refusal(said: Said) -> str:

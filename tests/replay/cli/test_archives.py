@@ -1,6 +1,7 @@
 """`replay capture`, `verify` and `state`, as people call them."""
 
 import asyncio
+import signal
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ from controlplane.logs.sqlite import SqliteLog
 from replay.engine.digest import digest
 from tests.recorded import HISTORIES, recorded_entries
 from tests.replay.archived import log_of, served
-from tests.replay.cli.calling import call, content, refusal
+from tests.replay.cli.calling import call, content, refusal, started, wait_for
 
 LIFE = HISTORIES / "life-3.9.log.jsonl"
 
@@ -43,18 +44,19 @@ def test_a_dump_is_called_after_its_file(tmp_path: Path) -> None:
     assert call("capture", LIFE, tmp_path, "-o", "json").json[0]["cluster"] == "life-3"
 
 
+async def write(path: Path, key: bytes) -> None:
+    """Write one more config into an embedded log."""
+    log = await SqliteLog.open(path)
+    await log.create_topic("connect-configs", 1)
+    await log.append([Record("connect-configs", 0, 1, key, b'{"properties":{}}')])
+    await log.close()
+
+
 def test_an_embedded_log_goes_on(tmp_path: Path) -> None:
     """What was written since is added, whoever else has it open."""
-
-    async def write(key: bytes) -> None:
-        log = await SqliteLog.open(tmp_path / "cluster.db")
-        await log.create_topic("connect-configs", 1)
-        await log.append([Record("connect-configs", 0, 1, key, b'{"properties":{}}')])
-        await log.close()
-
     found = []
     for key in (b"connector-a", b"connector-b"):
-        asyncio.run(write(key))
+        asyncio.run(write(tmp_path / "cluster.db", key))
         said = call(
             "capture", tmp_path / "cluster.db", tmp_path / "archive", "--once", "-o", "json"
         )
@@ -62,6 +64,29 @@ def test_an_embedded_log_goes_on(tmp_path: Path) -> None:
     assert found == [(1, 1), (2, 1)]  # the last one is read again, and compared
     states = call("state", tmp_path / "archive", "-o", "json").json[0]["states"]
     assert [one["connector"] for one in states[0]["connectors"]] == ["a", "b"]
+
+
+def test_a_living_log_is_followed_until_somebody_ends_it(tmp_path: Path) -> None:
+    """What comes later is archived, too; Ctrl-C leaves an archive that is whole."""
+    asyncio.run(write(tmp_path / "cluster.db", b"connector-a"))
+    words = (
+        "capture",
+        tmp_path / "cluster.db",
+        tmp_path / "archive",
+        "--every",
+        "0.1",
+        "-o",
+        "json",
+    )
+    with started(*words) as following:
+        wait_for(tmp_path / "archive" / "cluster=cluster" / "_manifest" / "0000000001.json")
+        asyncio.run(write(tmp_path / "cluster.db", b"connector-b"))
+        wait_for(tmp_path / "archive" / "cluster=cluster" / "_manifest" / "0000000002.json")
+        following.send_signal(signal.SIGINT)
+        _, told = following.communicate()
+    assert following.returncode == 130
+    assert told.endswith("interrupted: the next capture goes on where this one was\n")
+    assert call("verify", tmp_path / "archive", "-o", "json").json[0]["records"] == 2
 
 
 def test_verify_looks_at_every_byte(archive: Path) -> None:
