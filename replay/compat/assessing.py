@@ -147,8 +147,11 @@ class Assessment(msgspec.Struct, frozen=True):
     @property
     def plan(self) -> list[Step]:
         """What has to be done, in the order in which it is to be done, each thing once."""
-        every = dict.fromkeys(step for one in self.assessed for step in one.steps)
-        return sorted(every, key=lambda step: list(When).index(step.when))
+        why: dict[tuple[When, str], dict[str, None]] = defaultdict(dict)
+        for step in (step for one in self.assessed for step in one.steps):
+            why[step.when, step.command][step.why] = None
+        steps = (Step(when, command, "; ".join(told)) for (when, command), told in why.items())
+        return sorted(steps, key=lambda step: list(When).index(step.when))
 
     @property
     def findings(self) -> list[Finding]:

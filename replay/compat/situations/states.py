@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from controlplane.core.records import Target, TargetState
+from controlplane.core.safe_text import count
 from replay.compat.evidence import Evidence, Told
 from replay.compat.sightings import Sighting
 from replay.compat.steps import Step, When, verb
@@ -111,8 +112,8 @@ def stopped_with_new_tasks(evidence: Evidence) -> Iterator[Sighting]:
             connector=name,
             evidence=(told.position, commit.position),
             severity=Severity.WARNING,
-            sentence=f"is STOPPED, and an older leader has committed {len(tasks)} tasks of it "
-            f"since: {evidence.roll.older.release} holds them ready, on "
+            sentence="is STOPPED, and an older leader has committed "
+            f"{count(len(tasks), 'task')} of it since: {evidence.roll.older.release} holds them ready, on "
             f"{evidence.roll.newer.release} they shut themselves down",
             steps=(_stop(evidence, name, "commits its empty task set again"),),
         )

@@ -12,6 +12,7 @@ from controlplane.core.records import (
     TaskConfig,
     TaskCount,
 )
+from controlplane.core.safe_text import count
 from replay.compat.evidence import Evidence, Told
 from replay.compat.sightings import Sighting
 from replay.compat.steps import Step, When, copied, quieted, verb, written
@@ -64,8 +65,8 @@ def _restart(name: str, instance: int | None) -> str:
 def unfenceable(evidence: Evidence) -> Iterator[Sighting]:
     """9: producers of the older release cannot be fenced, and it does not read who was."""
     for name in evidence.connectors:
-        told, count = evidence.last_of(TaskCount, name), evidence.newer.config.fenced_counts
-        if told is None or not count.get(name):
+        told, number = evidence.last_of(TaskCount, name), evidence.newer.config.fenced_counts
+        if told is None or not number.get(name):
             continue
         commit = evidence.commit(name)
         pending = commit is not None and commit.rank > told.rank
@@ -74,7 +75,7 @@ def unfenceable(evidence: Evidence) -> Iterator[Sighting]:
             connector=name,
             evidence=(told.position, commit.position) if commit and pending else (told.position,),
             severity=Severity.WARNING,
-            sentence=f"has {count[name]} transactional producers{later}; "
+            sentence=f"has {count(number[name], 'transactional producer')}{later}; "
             f"{evidence.roll.older.release} writes without transactions, which nobody can fence",
             steps=_unfenced_steps(evidence, name),
         )
@@ -113,7 +114,7 @@ def older_tasks(evidence: Evidence) -> Iterator[Sighting]:
 
 
 def _older_tasks(evidence: Evidence, tasks: int, dropping: list[str], *, runs: bool) -> str:
-    since = f"has {tasks} tasks that were committed before its config"
+    since = f"has {count(tasks, 'task')}, committed before its config"
     if not dropping:
         return f"{since}; {evidence.roll.goal.release} takes them as they are"
     lost = f"once the log is compacted, {dropping[-1]} drops them when a worker starts"
@@ -150,9 +151,9 @@ def leftover_tasks(evidence: Evidence) -> Iterator[Sighting]:
             connector=name,
             evidence=(commit.position,),
             severity=Severity.WARNING if falling else Severity.INFO,
-            sentence=f"{'is there again' if there else 'was deleted'}, and {commit.record.tasks} "
-            f"tasks of its first life lie in the log: {who} takes them for those of whatever "
-            "bears the name",
+            sentence=f"{'is there again' if there else 'was deleted'}, and "
+            f"{count(commit.record.tasks, 'task')} of its first life left in the log: {who} takes "
+            "that for whatever bears the name",
             steps=(_emptied(commit),) if falling else (),
         )
 

@@ -4,6 +4,7 @@ from controlplane.core.hazards import Danger
 from controlplane.core.profiles import Profile
 from controlplane.core.state import Aspect
 from replay.compat import Assessment, Mode, Verdict, assess, roll
+from replay.compat.steps import When
 from tests.replay.compat.planting import CONFIG, STOPPED, Planted, running, stopped
 
 ODD = '{"properties":{"name":"a","rows":01}}'
@@ -115,6 +116,17 @@ def test_what_is_written_next_is_told_while_both_live() -> None:
     assert [one.request for one in a.writes] == ["pause", "resume"]
     assert not b.writes
     assert not any(one.writes for one in told(log, "3.9", "3.4").assessed)
+
+
+def test_a_plan_says_each_thing_once() -> None:
+    """First what comes before; what two situations ask for is done once, for both."""
+    log = Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1)
+    log.put(CONFIG, "tasks-fencing-a", {"task-count": 1}).offset("a", 1, "own")
+    plan = told(log, "3.9", "3.2").plan
+    stop, _, resume = plan
+    assert (stop.command, resume.command) == ("controlplane stop a", "controlplane resume a")
+    assert [step.when for step in plan] == [When.BEFORE, When.BEFORE, When.AFTER]
+    assert len(stop.why.split("; ")) == 2
 
 
 def test_with_exactly_once_support_aborted_records_are_nothing() -> None:
