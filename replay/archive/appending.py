@@ -260,6 +260,7 @@ def _check_archived(store: Store, place: Place, part: Part, table: pa.Table) -> 
         group.read(*SCHEMA.names)
         for one in touched
         for group in row_groups(opened(store, one.stored))
+        if group.first_offset <= last and first <= group.last_offset
     ]
     there = pa.concat_tables(one.cast(SCHEMA) for one in read) if read else SCHEMA.empty_table()
     where = pc.index_in(offsets, value_set=there.column("offset"))
@@ -279,7 +280,7 @@ def _check_archived(store: Store, place: Place, part: Part, table: pa.Table) -> 
 def _conflict(topic: str, partition: int, offset: int, why: str) -> ArchiveConflict:
     return ArchiveConflict(
         f"{topic} partition {partition} offset {offset} cannot be archived: {why}; is it another "
-        "cluster, or a topic that was made anew? Then archive it under another name (--cluster)"
+        "cluster, or a topic that was made anew? Then archive it under another name (NAME=LOG)"
     )
 
 

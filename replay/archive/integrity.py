@@ -1,7 +1,9 @@
 """Whether files are still what a manifest vouches for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
+
+import pyarrow as pa
 
 from replay.archive.manifest import Stored
 from replay.archive.store import Store
@@ -20,6 +22,47 @@ def check_files(store: Store, files: Iterable[Stored]) -> None:
         flaw = flaw_of(store, stored)
         if flaw:
             raise ArchiveCorrupt(f"{stored.file} {flaw}: restore it, or archive that cluster anew")
+
+
+class Checked:
+    """A store of which nobody reads a file before its hash was compared, once."""
+
+    def __init__(self, store: Store, files: Iterable[Stored]) -> None:
+        self.where = store.where
+        self._store = store
+        self._unchecked = {one.file: one for one in files}
+
+    def names(self, folder: str) -> list[str]:
+        """As the store."""
+        return self._store.names(folder)
+
+    def walk(self, folder: str) -> Iterator[str]:
+        """As the store."""
+        return self._store.walk(folder)
+
+    def size(self, name: str) -> int | None:
+        """As the store."""
+        return self._store.size(name)
+
+    def read(self, name: str) -> bytes:
+        """As the store. Raises `ArchiveCorrupt` for a file that was altered."""
+        self._check(name)
+        return self._store.read(name)
+
+    def open(self, name: str) -> pa.NativeFile:
+        """As the store. Raises `ArchiveCorrupt` for a file that was altered."""
+        self._check(name)
+        return self._store.open(name)
+
+    def add(self, name: str, content: bytes) -> bool:
+        """As the store."""
+        return self._store.add(name, content)
+
+    def _check(self, name: str) -> None:
+        stored = self._unchecked.get(name)
+        if stored is not None:
+            check_files(self._store, [stored])
+            self._unchecked.pop(name, None)  # two threads may both have looked
 
 
 def flaw_of(store: Store, stored: Stored) -> str:

@@ -104,10 +104,17 @@ def written(tables: Sequence[pa.Table], row_group_rows: int = SIZES.row_group_ro
     return Written.of(sink.getvalue().to_pybytes(), sum(one.num_rows for one in tables))
 
 
+class File(NamedTuple):
+    """An open file of an archive."""
+
+    name: str
+    parquet: pq.ParquetFile
+
+
 class RowGroup(NamedTuple):
     """Rows of one row group of a file (`kernels.rows.Rows`)."""
 
-    file: pq.ParquetFile
+    file: File
     number: int
     begin: int
     end: int
@@ -117,20 +124,43 @@ class RowGroup(NamedTuple):
         return self.end - self.begin
 
     def read(self, *columns: str) -> pa.Table:
-        """Some of their columns."""
-        whole = self.file.read_row_group(self.number, list(columns), use_threads=False)
+        """Some of their columns.
+
+        Raises:
+            ArchiveCorrupt: they cannot be read.
+        """
+        try:
+            whole = self.file.parquet.read_row_group(self.number, list(columns), use_threads=False)
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(self.file.name, error) from None
         return whole.slice(self.begin, len(self))
 
+    # Of the whole row group, by its statistics: nothing is read for them.
+
+    @property
+    def first_offset(self) -> int:
+        """The least offset."""
+        return int(self._statistics("offset").min)
+
+    @property
+    def last_offset(self) -> int:
+        """The greatest offset."""
+        return int(self._statistics("offset").max)
+
+    @property
     def greatest_time_ms(self) -> int:
-        """The greatest timestamp in the whole row group, which is not read for that."""
-        column = self.file.metadata.row_group(self.number).column(_TIMESTAMP)
-        return int(column.statistics.max)
+        """The greatest timestamp."""
+        return int(self._statistics("timestamp").max)
+
+    def _statistics(self, column: str) -> pq.Statistics:
+        group = self.file.parquet.metadata.row_group(self.number)
+        statistics = group.column(SCHEMA.names.index(column)).statistics
+        if statistics is None:
+            raise ArchiveCorrupt(f"{self.file.name} has no statistics: it is no segment of ours")
+        return statistics
 
 
-_TIMESTAMP = SCHEMA.names.index("timestamp")
-
-
-def opened(store: Store, stored: Stored) -> pq.ParquetFile:
+def opened(store: Store, stored: Stored) -> File:
     """A file of an archive, as a manifest tells of it.
 
     Raises:
@@ -142,15 +172,19 @@ def opened(store: Store, stored: Stored) -> pq.ParquetFile:
         raise ArchiveCorrupt(f"{stored.file} {what}: restore it, or archive that cluster anew")
     try:
         file = pq.ParquetFile(store.open(stored.file), read_dictionary=["key"])
-    except (pa.ArrowInvalid, OSError) as error:
-        why = str(error).splitlines()[0]
-        raise ArchiveCorrupt(f"{stored.file} is no Parquet file ({why}): restore it") from None
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(stored.file, error) from None
     _check_columns(stored.file, file.metadata.schema.to_arrow_schema())
     if file.metadata.num_rows != stored.records:
         raise ArchiveCorrupt(
             f"{stored.file} has {file.metadata.num_rows} rows and not {stored.records}: restore it"
         )
-    return file
+    return File(stored.file, file)
+
+
+def _damaged(name: str, error: Exception) -> ArchiveCorrupt:
+    why = str(error).splitlines()[0]
+    return ArchiveCorrupt(f"{name} is no Parquet file, or a damaged one ({why}): restore it")
 
 
 def _check_columns(name: str, there: pa.Schema) -> None:
@@ -169,12 +203,13 @@ def _differs(there: pa.Schema, column: str) -> bool:
     return bool(there.field(column).type != SCHEMA.field(column).type)
 
 
-def row_groups(file: pq.ParquetFile, begin: int = 0, end: int | None = None) -> Iterator[RowGroup]:
+def row_groups(file: File, begin: int = 0, end: int | None = None) -> Iterator[RowGroup]:
     """The row groups that hold the rows from `begin` to `end` of a file, cut to them."""
-    end = file.metadata.num_rows if end is None else end
+    metadata = file.parquet.metadata
+    end = metadata.num_rows if end is None else end
     first = 0
-    for number in range(file.num_row_groups):
-        rows = file.metadata.row_group(number).num_rows
+    for number in range(metadata.num_row_groups):
+        rows = metadata.row_group(number).num_rows
         low, high = max(begin - first, 0), min(end - first, rows)
         if low < high:
             yield RowGroup(file, number, low, high)

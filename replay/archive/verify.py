@@ -80,7 +80,7 @@ def _flaws(cluster: Cluster, segment: Segment, before_ms: int | None) -> Iterato
     try:
         file = opened(cluster.store, segment.stored)
         table = pa.concat_tables(one.read(*SCHEMA.names) for one in row_groups(file)).cast(SCHEMA)
-    except (ArchiveCorrupt, pa.ArrowInvalid, OSError) as error:
+    except ArchiveCorrupt as error:
         yield str(error)
         return
     if not ascending(table):

@@ -175,7 +175,7 @@ class Capture:
             if self._goes_on and archived is not None and end < archived:
                 raise ArchiveConflict(
                     f"{topic} partition {partition} ends at {end}, and is archived up to "
-                    f"{archived}: it was made anew, so archive it as another cluster (--cluster)"
+                    f"{archived}: it was made anew, so archive it as another cluster (NAME=LOG)"
                 )
 
 

@@ -14,7 +14,7 @@ from controlplane.core.profiles import PROFILES, Profile, check_support
 from controlplane.core.safe_text import count
 from controlplane.core.state import ClusterState
 from replay.archive.cluster import Cluster, open_clusters
-from replay.archive.integrity import check_files
+from replay.archive.integrity import Checked
 from replay.archive.store import open_store
 from replay.cli.printing import print_json, read_profile, say, table
 from replay.engine.digest import digest
@@ -41,7 +41,6 @@ class _Asked(NamedTuple):
     moment: str | None
     profiles: Sequence[Profile]
     options: Options
-    trusting: bool
 
 
 class _Answer(NamedTuple):
@@ -110,9 +109,10 @@ def state(  # noqa: PLR0913 - click passes every option by name
         moment,
         _profiles(releases, exactly_once=exactly_once),
         Options(exactly_once, derived=not from_segments),
-        trusting,
     )
     clusters = open_clusters(open_store(archive), names)
+    if not trusting:
+        clusters = [_checked(cluster) for cluster in clusters]
     if explain:
         _explain([_plan(cluster, asked) for cluster in clusters], output)
         return
@@ -142,6 +142,12 @@ def _profiles(releases: tuple[str, ...], *, exactly_once: bool) -> list[Profile]
     return list(found.values())
 
 
+def _checked(cluster: Cluster) -> Cluster:
+    """The same, of which no file is read that was altered."""
+    files = (stored for manifest in cluster.chain.manifests for stored in manifest.files)
+    return cluster._replace(store=Checked(cluster.store, files))
+
+
 def _plan(cluster: Cluster, asked: _Asked) -> Explained:
     plan = Local(cluster, asked.options).plan(asked.moment, asked.profiles)
     return explained(cluster, plan, *_LOCAL)
@@ -153,8 +159,6 @@ def _answer(cluster: Cluster, asked: _Asked) -> _Answer:
         plan = local.plan(asked.moment, asked.profiles)
     except UnknownMoment as error:
         raise UnknownMoment(f"{cluster.name}: {error}") from None
-    if not asked.trusting:
-        check_files(cluster.store, plan.stored)
     for notice in plan.notices:
         click.echo(f"{cluster.name}: {notice}", err=True)
     return _Answer(cluster.name, plan, local.states(plan, asked.profiles))

@@ -51,7 +51,7 @@ class Local:
         """What is to be read for the states at a cut."""
         derived = self._options.derived
         snapshot = nearest(self.cluster, cut.ends) if derived else None
-        folded = tuple(self._known(snapshot, profiles)) if snapshot else ()
+        folded = tuple(topic for topic in self._known(snapshot, profiles) if topic in cut.ends)
         return planned(self.cluster, cut, Begun(snapshot, folded), derived=derived)
 
     def states(self, plan: Plan, profiles: Sequence[Profile]) -> list[ClusterState]:

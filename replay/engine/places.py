@@ -3,15 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from controlplane.core.order import Rank
 from replay.archive.manifest import Segment
-from replay.archive.segments import RowGroup, row_groups
+from replay.archive.segments import File, RowGroup, row_groups
 from replay.kernels.rows import numbers
-
-_OFFSET = 0
-"""The column of offsets."""
 
 UNKNOWN_MS = -1
 """Earlier than every time that is known: what does not know its time comes first."""
@@ -25,39 +21,38 @@ class Inside(NamedTuple):
     whole: bool
 
 
-def row_of_offset(file: pq.ParquetFile, offset: int) -> int:
+def row_of_offset(file: File, offset: int) -> int:
     """The first row whose offset is not below this one."""
     row = 0
     for group in row_groups(file):
-        if file.metadata.row_group(group.number).column(_OFFSET).statistics.max >= offset:
+        if group.last_offset >= offset:
             return row + int(np.searchsorted(numbers(group, "offset"), offset))
         row += len(group)
     return row
 
 
-def time_of_offset(file: pq.ParquetFile, offset: int, before_ms: int | None) -> int | None:
+def time_of_offset(file: File, offset: int, before_ms: int | None) -> int | None:
     """The rank's time of the record with this offset; None: there is none."""
-    latest_ms = UNKNOWN_MS if before_ms is None else before_ms
+    latest_ms = UNKNOWN_MS if before_ms is None else max(UNKNOWN_MS, before_ms)
     for group in row_groups(file):
-        statistics = file.metadata.row_group(group.number).column(_OFFSET).statistics
-        if statistics.max >= offset:
+        if group.last_offset >= offset:
             offsets = numbers(group, "offset")
             at = int(np.searchsorted(offsets, offset))
-            if offsets[at] != offset:
+            if at == len(offsets) or offsets[at] != offset:
                 return None
             return max(latest_ms, int(numbers(group, "timestamp")[: at + 1].max()))
-        latest_ms = max(latest_ms, group.greatest_time_ms())
+        latest_ms = max(latest_ms, group.greatest_time_ms)
     return None
 
 
-def inside(file: pq.ParquetFile, segment: Segment, limit: Rank, before_ms: int | None) -> Inside:
+def inside(file: File, segment: Segment, limit: Rank, before_ms: int | None) -> Inside:
     """How much of a segment lies up to a rank (running maximum, partition, offset, topic)."""
-    latest_ms = UNKNOWN_MS if before_ms is None else before_ms
+    latest_ms = UNKNOWN_MS if before_ms is None else max(UNKNOWN_MS, before_ms)
     end = 0
     for group in row_groups(file):
-        greatest_ms = max(latest_ms, group.greatest_time_ms())
+        greatest_ms = max(latest_ms, group.greatest_time_ms)
         if greatest_ms < limit[0]:
-            end = _last_offset(file, group) + 1
+            end = group.last_offset + 1
         else:
             within, rows = _rows_inside(group, segment, limit, latest_ms)
             end = within or end
@@ -65,10 +60,6 @@ def inside(file: pq.ParquetFile, segment: Segment, limit: Rank, before_ms: int |
                 return Inside(end, whole=False)
         latest_ms = greatest_ms
     return Inside(end, whole=True)
-
-
-def _last_offset(file: pq.ParquetFile, group: RowGroup) -> int:
-    return int(file.metadata.row_group(group.number).column(_OFFSET).statistics.max)
 
 
 def _rows_inside(

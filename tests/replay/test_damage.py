@@ -200,6 +200,18 @@ def test_verify_looks_behind_what_manifests_say(
     assert sentence in refusal(call("verify", damaged))
 
 
+@pytest.mark.parametrize("place", range(4, 2_000, 131))
+def test_damage_anywhere_is_told(damaged: Path, place: int) -> None:
+    """Even where nothing but the place of a moment is looked for in the file."""
+    path = segment(damaged)
+    whole = bytearray(path.read_bytes())
+    whole[place % len(whole)] ^= 0x55
+    path.write_bytes(whole)
+    sentence = refusal(call("state", damaged, "--from-segments", "--as-of", "config@3"))
+    assert path.name in sentence
+    assert "it has another hash" in sentence
+
+
 def test_a_damaged_archive_is_not_added_to(damaged: Path) -> None:
     """It would vouch for what is wrong."""
     manifest_altered(damaged)

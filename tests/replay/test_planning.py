@@ -116,7 +116,7 @@ def test_of_each_partition_one_row_group_is_read_for_a_time(cluster: Cluster) ->
     limit = (FIRST_MS + 9 * HOUR_MS, float("inf"))
     before_ms = cluster.parts["connect-offsets", 0].segments[0].latest_ms
     assert inside(file, segment, limit, before_ms) == (10, False)
-    assert groups[0].greatest_time_ms() == FIRST_MS + 11 * HOUR_MS
+    assert groups[0].greatest_time_ms == FIRST_MS + 11 * HOUR_MS
 
 
 def test_a_record_that_comes_late_lies_behind_the_snapshot(
