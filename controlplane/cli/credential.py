@@ -1,6 +1,7 @@
 """`controlplane credential`: lines for the files of those who may come in."""
 
 import secrets
+import sys
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -37,9 +38,23 @@ def _whose(command: Command) -> Command:
 @credential.command()
 @_whose
 def password(name: str, role: str) -> None:
-    """A password of NAME, for basic authentication. It is asked for."""
-    chosen = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-    _print(name, role, Scrypt.of(chosen))
+    """A password of NAME, for basic authentication. It is asked for.
+
+    Where standard input is no terminal, its first line is the password.
+    """
+    _print(name, role, Scrypt.of(_asked() if sys.stdin.isatty() else _piped()))
+
+
+def _asked() -> str:
+    chosen: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    return chosen
+
+
+def _piped() -> str:
+    chosen = sys.stdin.readline().rstrip("\r\n")
+    if not chosen:
+        raise Refused("there is no password on standard input: write it there, on a line")
+    return chosen
 
 
 @credential.command()

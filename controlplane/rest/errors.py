@@ -126,6 +126,18 @@ class NoSuchMethod(RestError):
         super().__init__("HTTP 405 Method Not Allowed")
 
 
+class OnlyRead(RestError):
+    """Something would be changed where the log is only read."""
+
+    status = METHOD_NOT_ALLOWED
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This service only reads its log and changes nothing: ask a worker of the cluster, or "
+            "whoever writes the log"
+        )
+
+
 class NotAcceptable(RestError):
     """The asker wants something that is no JSON."""
 

@@ -36,6 +36,7 @@ from controlplane.rest.errors import (
     NoSuchMethod,
     NoSuchPath,
     NotReady,
+    OnlyRead,
     RestError,
     refused,
 )
@@ -97,8 +98,15 @@ def at(
     return found
 
 
-def unchanging(found: dict[str, Endpoint]) -> dict[str, Endpoint]:
-    """What is left where a log can only be read. Raises `NoSuchMethod` where that is nothing."""
+def unchanging(found: dict[str, Endpoint], request: Request) -> dict[str, Endpoint]:
+    """What is left where a log can only be read.
+
+    Raises:
+        OnlyRead: something else was asked for. Releases of Kafka's have no words for that.
+        NoSuchMethod: nothing is left.
+    """
+    if request.method in found and found[request.method].changes and not request.compat:
+        raise OnlyRead
     left = {method: one for method, one in found.items() if not one.changes}
     if not left:
         raise NoSuchMethod
@@ -135,7 +143,7 @@ def routed(
     path, query = parse_target(request.target, profile)
     found = at(path, request.target, profile, compat=request.compat, part=part)
     if read_only:
-        found = unchanging(found)
+        found = unchanging(found, request)
     if request.method == "OPTIONS":
         return Routed(found, None, (), query)
     endpoint = of_method(found, request.method)

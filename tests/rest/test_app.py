@@ -84,9 +84,9 @@ async def test_no_such_connector(client: httpx.AsyncClient) -> None:
     assert response.headers["content-type"] == "application/json"
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "TRACE", "get"])
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "TRACE", "get"])
 async def test_no_such_method(client: httpx.AsyncClient, method: str) -> None:
-    """What would change something, or is unknown, is not allowed; no `Allow` goes with it."""
+    """It is not allowed; no `Allow` goes with it."""
     app = client._transport
     assert isinstance(app, httpx.ASGITransport)
     status, headers, body = await _ask_raw(app.app, method, b"/connectors")
@@ -120,6 +120,15 @@ async def test_path_before_method(client: httpx.AsyncClient) -> None:
     """An unknown path is not found by any method."""
     response = await client.post("/nix")
     assert response.json() == NO_PATH
+
+
+@pytest.mark.parametrize("asked", ["/connectors/pages/stop", "/connectors/nix/stop?dry_run=true"])
+async def test_a_log_that_is_only_read(client: httpx.AsyncClient, asked: str) -> None:
+    """Who would change something is told why that cannot be; a release of Kafka's has no words."""
+    response = await client.put(asked)
+    assert response.status_code == 405
+    assert response.json()["message"].startswith("This service only reads its log")
+    assert (await client.put(f"/compat/3.9{asked}")).json() == NO_METHOD
 
 
 async def test_a_path_that_only_changes_something(client: httpx.AsyncClient) -> None:

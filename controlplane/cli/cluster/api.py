@@ -79,6 +79,7 @@ class Api:
         self.name = name
         self._view = dict(view or {})
         self._patience_s = patience_s
+        self._told: set[str] = set()
         self.server = Server("?", None, ours=False)
 
     async def meet(self) -> None:
@@ -94,11 +95,12 @@ class Api:
             raise self._refusal(answer, "GET /", _message(answer))
         if not isinstance(told, dict) or "version" not in told:
             raise Declined(
-                f"{self.name} answers, but is no Kafka Connect: give the URL of a worker, with the "
-                "path that it is mounted under"
+                f"{self.name} answers, but is no Kafka Connect ({_message(answer)}): give the URL "
+                "of a worker, with the path that it is mounted under"
             )
-        ours = answer.headers.get("server", "").startswith(_OURS)
-        self.server = Server(str(told["version"]), told.get("kafka_cluster_id"), ours)
+        self.server = Server(
+            str(told["version"]), told.get("kafka_cluster_id"), _names_us(answer.headers)
+        )
         for field in self._view:
             self.need(f"--{field.replace('_', '-')}")
 
@@ -194,8 +196,14 @@ class Api:
             raise Unavailable(
                 f"{self.name} gave no answer to {method} {safe(path)} ({_why(failure)}){done}"
             ) from None
-        _tell(answer)
+        self._tell(answer.headers.get("x-controlplane-notice"))
         return answer
+
+    def _tell(self, notice: str | None) -> None:
+        """Pass on, once, what our server has to say about how a question was understood."""
+        if notice is not None and notice not in self._told:
+            self._told.add(notice)
+            note(notice)
 
     def given(self, answer: httpx.Response, asked: str) -> Given:
         """What an answer tells.
@@ -212,7 +220,8 @@ class Api:
 
     def _refusal(self, answer: httpx.Response, asked: str, message: str) -> Declined | Unavailable:
         if message in _NO_ENDPOINT:
-            hint = "; without /compat/ in its URL it speaks for itself" if self.server.ours else ""
+            beneath = self.server.ours and "/compat/" in self.name
+            hint = "; without /compat/ in its URL it speaks for itself" if beneath else ""
             return Lacks(f"{self.name} is {self.server.name}, which has no {safe(asked)}{hint}")
         if answer.status_code == httpx.codes.UNAUTHORIZED:
             return Declined(f"{self.name} lets nobody in unnamed, or not you: {_WHO}")
@@ -262,7 +271,7 @@ def _why(failure: httpx.HTTPError) -> str:
     return safe(str(failure)) or type(failure).__name__
 
 
-def _tell(answer: httpx.Response) -> None:
-    """Pass on what our server has to say about how a question was understood."""
-    if notice := answer.headers.get("x-controlplane-notice"):
-        note(notice)
+def _names_us(headers: httpx.Headers) -> bool:
+    """Whether our server answers: mounted in another, it is named behind that one."""
+    servers = headers.get_list("server", split_commas=True)
+    return any(server.startswith(_OURS) for server in servers)

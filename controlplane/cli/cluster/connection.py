@@ -14,6 +14,8 @@ CONNECT_S = 5.0
 ANSWER_S = 100.0
 """A worker gives up after 90 s, and then says so itself."""
 
+LAST_PORT = 65_535
+
 
 @asynccontextmanager
 async def connected(
@@ -45,13 +47,23 @@ async def _met(client: httpx.AsyncClient, cluster: Cluster, view: Mapping[str, s
 def _over_network(cluster: Cluster) -> httpx.AsyncClient:
     try:
         return httpx.AsyncClient(
-            base_url=cluster.where,
+            base_url=_base(cluster.where),
             headers=cluster.credentials(),
             timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S),
             verify=_trust(cluster),
         )
     except (httpx.InvalidURL, ValueError) as failure:
         raise Refused(f"{cluster.shown} is no URL ({failure}): check --cluster") from None
+
+
+def _base(where: str) -> httpx.URL:
+    """The URL beneath which everything lies; ValueError: nobody can be reached by it."""
+    url = httpx.URL(where)
+    if not url.host:
+        raise ValueError("it names no host")
+    if (url.port or 0) > LAST_PORT:
+        raise ValueError(f"ports end at {LAST_PORT}")
+    return url
 
 
 def _trust(cluster: Cluster) -> ssl.SSLContext | bool:

@@ -14,8 +14,10 @@ from controlplane.cli.cluster.selecting import Selection, chosen
 from controlplane.cli.cluster.verbs import asks, verb
 from controlplane.cli.printing import say
 from controlplane.cli.tables import table
-from controlplane.core.redact import redacted, redacted_text
+from controlplane.core import shown
+from controlplane.core.redact import redacted_text
 from controlplane.core.safe_text import short
+from controlplane.core.state import Aspect
 
 TRACE_CHARACTERS = 2_000
 """So much of a stack trace is shown to people; JSON has all of it."""
@@ -74,17 +76,18 @@ def _print(told: Mapping[str, Any]) -> None:
     if one.status is not None:
         _print_trace(one.status["connector"])
     say("Config:", style="bold")
-    say_pairs(
-        {key: short(str(value)) for key, value in sorted(redacted(told["config"]).items())}, "  "
-    )
+    say_pairs({key: _value(key, value) for key, value in sorted(told["config"].items())}, "  ")
     _print_tasks(one)
     for task in told.get("task_configs", ()):
         say(f"Config of task {task['id']['task']}:", style="bold")
-        say_pairs(
-            {key: short(str(value)) for key, value in redacted(task["config"] or {}).items()}, "  "
-        )
+        say_pairs({key: _value(key, value) for key, value in (task["config"] or {}).items()}, "  ")
     if told["topics"] is not None:
         say(f"Topics: {', '.join(told['topics']) or 'none'}")
+
+
+def _value(key: str, value: Any) -> str:
+    """The value of a config key on one line, without secrets."""
+    return short(shown.text(Aspect.CONFIG, key, value))
 
 
 def _print_tasks(one: Summary) -> None:

@@ -89,11 +89,28 @@ async def test_a_dry_run_is_not_asked_of_who_would_do_it() -> None:
     assert not worker.asked
 
 
-async def test_ours_is_asked_for_a_dry_run() -> None:
-    """It says who it is in each answer."""
-    worker = Worker(httpx.Response(200, json={"steps": []}), server="controlplane")
+@pytest.mark.parametrize("server", ["controlplane", "uvicorn, controlplane"])
+async def test_ours_is_asked_for_a_dry_run(server: str) -> None:
+    """It says who it is in each answer, behind the name of the server that it is mounted in."""
+    worker = Worker(httpx.Response(200, json={"steps": []}), server=server)
     await (await worker.api()).send("DELETE", "/connectors/x", dry_run=True)
     assert worker.asked[0].url.query == b"dry_run=true"
+
+
+async def test_a_notice_is_passed_on_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """However many questions a command has to ask."""
+    noticed = httpx.Response(200, json=[], headers={"x-controlplane-notice": "read as 4.3.0"})
+    api = await Worker(noticed, server="controlplane").api()
+    for _ in range(2):
+        await api.get("/connectors")
+    assert capsys.readouterr().err == "read as 4.3.0\n"
+
+
+async def test_a_method_that_only_we_would_lack() -> None:
+    """Where no /compat/ is in the URL, leaving it out is no advice."""
+    worker = Worker(error(404, "HTTP 404 Not Found"), server="controlplane")
+    with pytest.raises(Lacks, match=r"is controlplane as 3\.9\.1, which has no PUT /x$"):
+        await (await worker.api()).send("PUT", "/x")
 
 
 async def test_a_dry_run_that_was_none_is_told_of() -> None:
@@ -108,7 +125,8 @@ async def test_whoever_is_no_connect(answer: dict[str, Any]) -> None:
     """A wrong port, a wrong path: one sentence."""
     transport = httpx.MockTransport(lambda _: httpx.Response(200, **answer))
     api = Api(httpx.AsyncClient(transport=transport, base_url="http://x"), "http://x")
-    with pytest.raises(Declined, match="http://x answers, but is no Kafka Connect"):
+    says = r"http://x answers, but is no Kafka Connect \(HTTP 200 OK\): give the URL"
+    with pytest.raises(Declined, match=says):
         await api.meet()
 
 

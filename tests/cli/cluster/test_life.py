@@ -1,5 +1,7 @@
 """A connector's life on the command line, in a log: each command opens it for itself."""
 
+import json
+
 import pytest
 
 from tests.cli.cluster.asking import PARTITION, SOURCE, Cluster
@@ -135,6 +137,16 @@ def test_secrets_are_hidden_from_people_only(cluster: Cluster) -> None:
     assert "[hidden]" in shown
     assert cluster.json("describe", "orders")["config"]["password"] == "hunter2"
     assert "password: hunter2" in cluster.done("describe", "orders", "-o", "yaml")
+
+
+def test_a_key_without_a_value(cluster: Cluster) -> None:
+    """Older releases take null, and it is shown as everywhere else."""
+    config = {"properties": {**SOURCE, "name": "orders", "transforms": None}}
+    record = {"topic": "connect-configs", "partition": 0, "offset": 0, "tstype": "create", "ts": 1}
+    words = {"key": "connector-orders", "payload": json.dumps(config)}
+    dump = cluster.file("kcat.jsonl", json.dumps({**record, **words}) + "\n")
+    described = Cluster(str(dump), cluster.folder).done("describe", "orders")
+    assert "  transforms:      ∅\n" in described
 
 
 def test_what_is_waited_for_does_not_come(cluster: Cluster) -> None:

@@ -77,6 +77,8 @@ def test_the_environment_tells_too() -> None:
     ("words", "says"),
     [
         (("-c", "http://x:y"), "is no URL"),
+        (("-c", "http://"), "http:// is no URL (it names no host): check --cluster"),
+        (("-c", "http://127.0.0.1:99999"), "is no URL (ports end at 65535)"),
         (("-c", "nix.db"), "nix.db does not exist"),
         (("-c", "ftp://x"), "names no log"),
         (("-c", "https://127.0.0.1:1", "--ca-file", __file__), "holds no certificates"),
