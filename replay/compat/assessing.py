@@ -238,8 +238,11 @@ def _disagreement(evidence: Evidence) -> list[Hazard]:
     older, newer = evidence.older.config.offset, evidence.newer.config.offset
     if not evidence.roll.mixed or older == newer:
         return []
-    last = max(older, newer) - 1
-    place = next(one.position for one in evidence.config[::-1] if one.entry.offset <= last)
+    # Not among the records that all see: one of an aborted transaction may be the last of some.
+    last = evidence.topics.config, max(older, newer) - 1
+    place = next(
+        one.position for one in reversed(evidence.entries) if (one.topic, one.offset) == last
+    )
     reason = (
         f"the config offset of {evidence.roll.older.release} ends at {older}, that of "
         f"{evidence.roll.newer.release} at {newer}: the group rebalances until another record that "

@@ -104,17 +104,17 @@ def forgotten_target(evidence: Evidence) -> Iterator[Sighting]:
 
 def stopped_with_new_tasks(evidence: Evidence) -> Iterator[Sighting]:
     """6: an older leader committed tasks of a STOPPED connector, which newer ones refuse to do."""
+    older, newer = evidence.roll.older.release, evidence.roll.newer.release
     for name, told in _stopped(evidence):
-        commit, tasks = evidence.commit(name), evidence.newer.config.task_ids(name)
+        commit, tasks = evidence.commit(name), len(evidence.newer.config.task_ids(name))
         if commit is None or commit.rank < told.rank or not tasks:
             continue
         yield Sighting(
             connector=name,
             evidence=(told.position, commit.position),
             severity=Severity.WARNING,
-            sentence="is STOPPED, and an older leader has committed "
-            f"{count(len(tasks), 'task')} of it since: {evidence.roll.older.release} holds them ready, on "
-            f"{evidence.roll.newer.release} they shut themselves down",
+            sentence=f"is STOPPED, and an older leader has committed {count(tasks, 'task')} of it "
+            f"since: {older} holds them ready, on {newer} they shut themselves down",
             steps=(_stop(evidence, name, "commits its empty task set again"),),
         )
 

@@ -101,8 +101,9 @@ def older_tasks(evidence: Evidence) -> Iterator[Sighting]:
         if commit.record.tasks <= 0 or evidence.removed_between(name, commit, config) is not None:
             continue
         dropping = [one.release for one in evidence.roll.ahead if one.commit_needs_config]
-        runs = evidence.newer.config.targets.get(name) is Target.STARTED
-        severity = Severity.WARNING if dropping and not runs else Severity.INFO
+        wanted = evidence.newer.config.targets.get(name)
+        runs, waits = wanted is Target.STARTED, wanted is Target.PAUSED
+        severity = Severity.WARNING if dropping and waits else Severity.INFO
         steps = _commit_again(evidence, name, commit) if severity is Severity.WARNING else ()
         yield Sighting(
             connector=name,

@@ -99,6 +99,14 @@ def test_members_that_never_agree() -> None:
     assert not dangers(told(log.target("a", STOPPED), "3.4", "3.9", Mode.ROLLING))
 
 
+def test_members_that_see_aborted_records_and_others() -> None:
+    """The last record that one of them sees is nothing to the other."""
+    log = running().abort().config("b").commit()
+    change = roll(Profile.of("3.2"), Profile.of("3.9"), Mode.ROLLING)
+    (hazard,) = assess(log.entries, change, exactly_once=True).assessed[0].hazards
+    assert hazard.position == log.entries[-1].position
+
+
 def test_reads_that_fail() -> None:
     """A negative count makes requests fail from 2.6 on."""
     log = running().put(CONFIG, "commit-a", {"tasks": -1})

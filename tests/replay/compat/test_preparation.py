@@ -16,8 +16,8 @@ from controlplane.core.profiles import Profile
 from controlplane.core.state import Topics
 from replay.compat import Verdict, assess, roll
 from replay.compat.steps import Step, When, copied, verb, written
+from tests.replay.compat.pairs import PAIRS, V2_PAUSED
 from tests.replay.compat.planting import CONFIG, STOPPED, Planted, running, stopped
-from tests.replay.compat.test_situations import PAIRS, V2_PAUSED
 
 VERBS: dict[str, type[StopConnector | PauseConnector]] = {
     "stop": StopConnector,

@@ -160,6 +160,16 @@ def test_reports_of_the_deleted_come_back() -> None:
     assert not lint(log.put(STATUS, "status-task-a-0", None).entries, Profile.of("3.9"))
 
 
+def test_who_makes_tasks_anew() -> None:
+    """Whoever runs it, at once or once it runs; of the deleted nobody."""
+    profile = Profile.of("3.9")
+    (one,) = lint(running().config("a", rows="2").entries, profile)
+    assert one.sentence.endswith("whoever runs it makes them anew")
+    (one,) = lint(KINDS[LOSES][1].entries, profile)
+    assert one.sentence.endswith("nobody makes them anew until it runs")
+    assert not lint(Planted().config("a").gone("a").tasks("a", 1).entries, profile)
+
+
 def test_a_running_connector_heals() -> None:
     """Whoever runs it makes its tasks anew: nothing has to be done."""
     (one,) = lint(running().config("a", rows="2").entries, Profile.of("3.9"))

@@ -1,0 +1,213 @@
+"""A log for each of the nineteen situations, and beside it one that only looks like it.
+
+The two differ in as little as can be: what tells them apart is what the rule is about.
+"""
+
+from typing import NamedTuple
+
+from controlplane.core.profiles import Profile
+from replay.compat import Assessment, Mode, assess, roll
+from replay.compat.assessing import Seen
+from replay.findings import Severity
+from tests.replay.compat.planting import CONFIG, OFFSETS, STATUS, STOPPED, Planted, running, stopped
+
+
+class Pair(NamedTuple):
+    """A log with a situation, one that only looks like it, and between which releases."""
+
+    name: str
+    start: str
+    goal: str
+    planted: Planted
+    alike: Planted
+    severity: Severity
+    connector: str = "a"
+    mode: Mode | None = None
+
+
+INFO, WARNING, DANGER = Severity.INFO, Severity.WARNING, Severity.DANGER
+V2_STARTED = {"state": "STARTED", "state.v2": "STARTED"}
+V2_PAUSED = {"state": "PAUSED", "state.v2": "PAUSED"}
+ENVELOPE = {"schema": {"type": "struct"}, "payload": {"properties": {"name": "a"}}}
+
+
+def restarted(*instances: str) -> Planted:
+    """A connector with two tasks, restarted with them; these have reported since."""
+    log = running(tasks=2).status("task-a-0", "RUNNING").status("task-a-1", "RUNNING")
+    log.put(CONFIG, "restart-connector-a", {"include-tasks": True, "only-failed": False})
+    for instance in instances:
+        log.status(instance, "RUNNING")
+    return log
+
+
+def created(state: str) -> Planted:
+    """A connector that was created in a state (KIP-980): the state comes first."""
+    return Planted().target("a", {"state": state, "state.v2": state}).config("a").tasks("a", 1)
+
+
+def reused(*, again: bool) -> Planted:
+    """A connector that was deleted and created once more, with tasks of its own or without."""
+    log = running(tasks=2).gone("a").config("a")
+    return log.tasks("a", 1) if again else log
+
+
+def fenced(tasks: int) -> Planted:
+    """A connector whose transactional producers were counted."""
+    return running().put(CONFIG, "tasks-fencing-a", {"task-count": tasks})
+
+
+def own_topic(topic: str) -> Planted:
+    """A connector that was told where its offsets go, and has gone on after the last copy."""
+    log = Planted().config("a", **{"offsets.storage.topic": topic}).tasks("a", 1)
+    return log.offset("a", 1).offset("a", 2, topic)
+
+
+PAIRS = {
+    1: Pair("stopped", "3.9", "3.4", stopped(), running().target("a", V2_PAUSED), INFO),
+    2: Pair(
+        "resumed-by-older",
+        "3.4",
+        "3.9",
+        stopped().target("a", {"state": "STARTED"}),
+        stopped().target("a", V2_STARTED),
+        INFO,
+    ),
+    3: Pair(
+        "paused-by-older",
+        "3.4",
+        "3.9",
+        stopped().target("a", {"state": "PAUSED"}),
+        stopped().target("a", V2_PAUSED),
+        WARNING,
+    ),
+    4: Pair(
+        "naive-stop",
+        "3.4",
+        "3.9",
+        running().target("a", {"state": "STOPPED"}),
+        running().target("a", {"state": "STOPPED", "state.v2": "STOPPED"}),
+        DANGER,
+        mode=Mode.ROLLING,
+    ),
+    5: Pair(
+        "forgotten-target",
+        "3.9",
+        "4.3",
+        running().target("a", V2_PAUSED).target("a", None),
+        running().target("a", V2_PAUSED).gone("a").config("a"),
+        WARNING,
+    ),
+    6: Pair(
+        "stopped-with-new-tasks",
+        "3.4",
+        "3.9",
+        stopped().tasks("a", 2),
+        running(tasks=2).target("a", STOPPED),
+        WARNING,
+        mode=Mode.ROLLING,
+    ),
+    7: Pair(
+        "unreadable-status",
+        "3.9",
+        "3.4",
+        running().status("connector-a", "STOPPED"),
+        running().status("connector-a", "STOPPED").status("connector-a", "PAUSED"),
+        INFO,
+    ),
+    8: Pair(
+        "disobeyed-restart",
+        "2.8",
+        "3.9",
+        restarted("connector-a", "task-a-0"),
+        restarted("connector-a", "task-a-0", "task-a-1"),
+        WARNING,
+        mode=Mode.ROLLING,
+    ),
+    9: Pair("unfenceable", "3.9", "3.2", fenced(1), fenced(0), WARNING),
+    10: Pair(
+        "session-key",
+        "2.3",
+        "2.8",
+        running().put(
+            CONFIG, "session-key", {"key": "AQ", "algorithm": "A", "creation-timestamp": 1}
+        ),
+        running().put(
+            CONFIG, "session-keys", {"key": "AQ", "algorithm": "A", "creation-timestamp": 1}
+        ),
+        WARNING,
+        connector="",
+        mode=Mode.ROLLING,
+    ),
+    11: Pair(
+        "active-topics",
+        "2.4",
+        "2.8",
+        running().active("a", "t").gone("a"),
+        running().active("a", "t").put(STATUS, "status-topic-t:connector-a", None).gone("a"),
+        WARNING,
+    ),
+    12: Pair(
+        "older-tasks",
+        "3.4",
+        "3.9",
+        running().target("a", V2_PAUSED).config("a", rows="2"),
+        running().target("a", V2_PAUSED).config("a", rows="2").tasks("a", 1),
+        WARNING,
+    ),
+    13: Pair("leftover-tasks", "3.9", "3.4", reused(again=False), reused(again=True), WARNING),
+    14: Pair("own-offsets-topic", "3.9", "3.2", own_topic("own"), own_topic(OFFSETS), DANGER),
+    15: Pair(
+        "aborted-configs",
+        "3.9",
+        "4.3",
+        running().abort().target("a", V2_PAUSED).commit().config("b"),
+        running().abort().target("a", V2_PAUSED).commit().target("a", V2_STARTED),
+        DANGER,
+    ),
+    16: Pair(
+        "envelopes",
+        "2.8",
+        "3.9",
+        running().put(CONFIG, "connector-b", ENVELOPE),
+        running().put(CONFIG, "connector-b", {"properties": ENVELOPE}),
+        DANGER,
+        connector="",
+    ),
+    17: Pair(
+        "created-in-state",
+        "3.6",
+        "3.9",
+        created("PAUSED"),
+        running().target("a", V2_PAUSED).config("a", rows="2"),
+        INFO,
+    ),
+    18: Pair(
+        "plugin-version",
+        "4.3",
+        "3.9",
+        running().status("connector-a", "RUNNING", version="1.0"),
+        running().status("connector-a", "RUNNING", version=None),
+        INFO,
+    ),
+    19: Pair(
+        "refused-clients",
+        "2.0",
+        "4.3",
+        running().status("connector-a", "RUNNING", version="1.0"),
+        running().status("connector-a", "RUNNING"),
+        WARNING,
+        connector="",
+    ),
+}
+
+
+def assessed(pair: Pair, log: Planted) -> Assessment:
+    """What becomes of a planted log between the pair's releases."""
+    change = roll(Profile.of(pair.start), Profile.of(pair.goal), pair.mode)
+    return assess(log.entries, change, cluster="lab")
+
+
+def seen(pair: Pair, log: Planted, number: int) -> list[Seen]:
+    """How often a situation is seen in it."""
+    found = (one for each in assessed(pair, log).assessed for one in each.situations)
+    return [one for one in found if one.situation.number == number]

@@ -1,0 +1,314 @@
+"""Situations that have several forms, and what is said of each."""
+
+import pytest
+
+from replay.compat import Mode
+from replay.compat.assessing import Seen
+from tests.replay.compat.pairs import (
+    DANGER,
+    INFO,
+    PAIRS,
+    V2_PAUSED,
+    V2_STARTED,
+    WARNING,
+    fenced,
+    own_topic,
+    reused,
+    seen,
+)
+from tests.replay.compat.planting import CONFIG, OFFSETS, STOPPED, Planted, running, stopped
+
+
+def test_offsets_of_aborted_transactions() -> None:
+    """The other form of the fourteenth: those without exactly-once support go on from them."""
+    pair = PAIRS[14]
+    log = running().offset("a", 1).abort().offset("a", 2).commit()
+    (one,) = seen(pair, log, 14)
+    assert one.situation.name == "aborted-offsets"
+    assert not seen(
+        pair, running().offset("a", 1).abort().offset("a", 2).commit().offset("a", 3), 14
+    )
+
+
+def told_of_own_topic(log: Planted, start: str, goal: str, mode: Mode | None = None) -> Seen:
+    """What is said of a connector with an offsets topic of its own."""
+    (one,) = seen(PAIRS[14]._replace(start=start, goal=goal, mode=mode), log, 14)
+    return one
+
+
+def test_offsets_that_the_newer_release_does_not_find() -> None:
+    """A connector's own topic is looked into alone from 3.3 on, whatever the worker's has."""
+    log = Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1).offset("a", 1)
+    one = told_of_own_topic(log, "3.2", "3.9")
+    assert one.sighting.severity is DANGER
+    assert "1 that are in the worker's topic are not in it" in one.sighting.sentence
+    assert [place.topic for place in one.sighting.evidence] == [CONFIG, OFFSETS]
+    copied = told_of_own_topic(log.offset("a", 1, "own"), "3.2", "3.9")
+    assert copied.sighting.severity is INFO
+    assert "it has them all" in copied.sighting.sentence
+
+
+def test_offsets_that_the_older_release_does_not_find() -> None:
+    """Whoever goes back, or has both releases for a while, needs a copy that is no older."""
+    log = own_topic("own")
+    for start, goal, word in (
+        ("3.9", "3.2", "stop"),
+        ("3.4", "3.2", "pause"),
+        ("3.2", "3.9", "pause"),
+    ):
+        one = told_of_own_topic(log, start, goal, Mode.ROLLING if word == "pause" else None)
+        assert "1 of them differ there" in one.sighting.sentence
+        assert [place.topic for place in one.sighting.evidence] == [CONFIG, "own"]
+        stop, copy, resume = one.sighting.steps
+        assert (stop.command, resume.command) == (f"controlplane {word} a", "controlplane resume a")
+        assert " -t own " in copy.command.partition("|")[0]
+        assert f" -t {OFFSETS} " in copy.command.partition("|")[2]
+    same = told_of_own_topic(log.offset("a", 2), "3.9", "3.2")
+    assert same.sighting.severity is INFO
+    assert "all of them are there, too" in same.sighting.sentence
+
+
+def test_aborted_offsets_in_a_topic_of_its_own_are_nobodys() -> None:
+    """Such a topic is read without them by every worker."""
+    log = own_topic("own").offset("a", 2).abort().offset("a", 3, "own").commit()
+    assert told_of_own_topic(log, "3.9", "3.2").sighting.severity is INFO
+
+
+def test_how_an_older_worker_resumed_it() -> None:
+    """The second: before and after its tasks were made anew."""
+    log = stopped().target("a", {"state": "STARTED"})
+    (one,) = seen(PAIRS[2], log, 2)
+    assert one.sighting.sentence.endswith("whoever owns it makes its tasks anew")
+    (one,) = seen(PAIRS[2], log.tasks("a", 1), 2)
+    assert one.sighting.sentence.endswith("its tasks were made anew since")
+
+
+@pytest.mark.parametrize(("number", "state"), [(2, "STARTED"), (3, "PAUSED")])
+def test_only_a_stop_can_be_forgotten(number: int, state: str) -> None:
+    """Not of a connector that was paused, is another by now, or has no target state at all."""
+    by_older = {"state": state}
+    for log in (
+        running().target("a", V2_PAUSED).target("a", by_older),
+        stopped().gone("a").config("a").target("a", by_older),
+        stopped().target("a", by_older).target("a", None),
+        stopped(),
+    ):
+        assert not seen(PAIRS[number], log, number)
+
+
+@pytest.mark.parametrize("number", [7, 18])
+def test_a_report_that_was_removed_is_none(number: int) -> None:
+    """Neither unreadable nor with a version."""
+    pair = PAIRS[number]
+    log = running().status("connector-a", "STOPPED", version="1.0").status("connector-a", None)
+    assert not seen(pair, log, number)
+
+
+def test_whose_active_topics_are_left_behind() -> None:
+    """The eleventh: those of a living connector, should it be deleted; and those of the deleted."""
+    pair = PAIRS[11]
+    (one,) = seen(pair, running().active("a", "t"), 11)
+    assert one.sighting.sentence.endswith("deleting it there leaves them behind")
+    (one,) = seen(pair, pair.planted, 11)
+    assert one.sighting.sentence.startswith("was deleted and still has active topics")
+
+
+def test_how_producers_are_kept_from_writing_twice() -> None:
+    """The ninth: on the way back nothing writes; on the way there all prepare."""
+    (one,) = seen(PAIRS[9], fenced(1), 9)
+    assert [step.command for step in one.sighting.steps] == [
+        "controlplane stop a",
+        "controlplane resume a",
+    ]
+    there = PAIRS[9]._replace(start="3.2", goal="3.9")
+    (one,) = seen(there, fenced(1).tasks("a", 1), 9)
+    assert "exactly.once.source.support=preparing" in one.sighting.steps[0].command
+    assert "tasks were committed since, so they are to be fenced" in one.sighting.sentence
+    assert len(one.sighting.evidence) == 2
+
+
+def test_an_empty_set_of_a_stopped_connector_is_as_it_should_be() -> None:
+    """The sixth is about tasks: whoever commits none again does no harm."""
+    assert not seen(PAIRS[6], stopped().tasks("a", 0), 6)
+
+
+def test_how_the_older_release_reads_what_was_created_in_a_state() -> None:
+    """The seventeenth tells it where it differs."""
+    pair = PAIRS[17]._replace(start="3.4")
+    log = Planted().target("a", STOPPED).config("a")
+    (one,) = seen(pair, log, 17)
+    assert "was created STOPPED, which 3.4.1 reads as PAUSED;" in one.sighting.sentence
+    (one,) = seen(pair, pair.planted, 17)
+    assert "was created PAUSED;" in one.sighting.sentence
+
+
+def test_tasks_of_who_is_stopped_may_be_dropped() -> None:
+    """The twelfth: a stopped connector is to have none."""
+    (one,) = seen(PAIRS[12], running().target("a", STOPPED).config("a", rows="2"), 12)
+    assert one.sighting.severity is INFO
+
+
+def test_what_the_removed_target_state_was() -> None:
+    """The fifth: said by the record before, or by who still reports it; a running one is none."""
+    pair = PAIRS[5]
+    for log, command in (
+        (stopped().target("a", None), "controlplane stop a"),
+        (running().target("a", V2_PAUSED).target("a", None), "controlplane pause a"),
+        (running().target("a", None).status("connector-a", "PAUSED"), "controlplane pause a"),
+        (running().target("a", None).status("connector-a", "STOPPED"), "controlplane stop a"),
+    ):
+        (one,) = seen(pair, log, 5)
+        assert [step.command for step in one.sighting.steps] == [command]
+    assert not seen(pair, running().target("a", V2_STARTED).target("a", None), 5)
+    assert not seen(pair, running().target("a", None), 5)
+    assert not seen(pair, Planted().config("a").tasks("a", 1).target("a", None), 5)
+
+
+def test_a_stop_without_its_empty_task_set_needs_preparation() -> None:
+    """An older worker would hold the tasks ready of what is to have none."""
+    pair = PAIRS[1]
+    (one,) = seen(pair, running().target("a", STOPPED), 1)
+    assert one.sighting.severity is WARNING
+    assert [step.command for step in one.sighting.steps] == ["controlplane stop a"]
+
+
+def test_a_stop_that_older_releases_take_for_running() -> None:
+    """Somebody wrote a nearest state of his own: to stop it once more mends it."""
+    pair = PAIRS[1]
+    (one,) = seen(pair, running().target("a", {"state": "STARTED", "state.v2": "STOPPED"}), 1)
+    assert one.sighting.severity is DANGER
+    assert [step.command for step in one.sighting.steps] == ["controlplane stop a"]
+
+
+def test_a_release_without_target_states_runs_what_is_stopped() -> None:
+    """0.9 knows no way to keep a connector quiet but to delete it."""
+    (one,) = seen(PAIRS[1]._replace(goal="0.9.0.1"), stopped(), 1)
+    assert one.sighting.severity is DANGER
+    assert one.sighting.steps[-1].command == "controlplane delete connector a"
+
+
+def test_tasks_of_a_running_connector_are_made_anew() -> None:
+    """The twelfth heals by itself where the connector runs; going back brings the tasks back."""
+    pair = PAIRS[12]
+    (one,) = seen(pair, running().config("a", rows="2"), 12)
+    assert one.sighting.severity is INFO
+    back = pair._replace(start="3.9", goal="3.4")
+    (one,) = seen(back, back.planted, 12)
+    assert one.sighting.severity is INFO
+
+
+def test_who_makes_tasks_anew() -> None:
+    """The twelfth: whoever runs it, at once or once it runs."""
+    pair = PAIRS[12]
+    (one,) = seen(pair, running().config("a", rows="2"), 12)
+    assert one.sighting.sentence.endswith("whoever runs it makes them anew")
+    (one,) = seen(pair, pair.planted, 12)
+    assert one.sighting.sentence.endswith("nobody makes them anew until it runs")
+
+
+def test_older_tasks_are_those_of_the_same_life() -> None:
+    """The twelfth is no matter of who was deleted, and none of who has no tasks."""
+    pair = PAIRS[12]
+    assert not seen(pair, running().gone("a"), 12)
+    assert not seen(pair, reused(again=False), 12)
+    assert not seen(pair, running().tasks("a", 0).config("a", rows="2"), 12)
+
+
+def test_a_deleted_connector_leaves_tasks() -> None:
+    """The thirteenth, before anybody reuses the name; where nobody falls for it, it is told."""
+    pair = PAIRS[13]
+    log = running(tasks=2).gone("a")
+    (one,) = seen(pair, log, 13)
+    assert one.sighting.severity is WARNING
+    assert one.sighting.sentence.startswith("was deleted, and 2 tasks of its first life left")
+    (one,) = seen(pair, pair.planted, 13)
+    assert one.sighting.sentence.startswith("is there again, and 2 tasks of its first life left")
+    (one,) = seen(pair._replace(start="3.4", goal="3.9"), log, 13)
+    assert one.sighting.severity is INFO
+    (one,) = seen(pair, Planted().tasks("a", 1), 13)
+    assert one.sighting.connector == "a"
+    assert not seen(pair, running().tasks("a", 0).gone("a"), 13)
+
+
+def test_an_instance_that_never_reported_was_not_restarted() -> None:
+    """The eighth: a request is all there is of it."""
+    log = running(tasks=1)
+    log.put(CONFIG, "restart-connector-a", {"include-tasks": True, "only-failed": False})
+    (one,) = seen(PAIRS[8], log.status("connector-a", "RUNNING"), 8)
+    assert [step.command for step in one.sighting.steps] == ["controlplane restart task a/0"]
+    log = running(tasks=1)
+    log.put(CONFIG, "restart-connector-a", {"include-tasks": False, "only-failed": False})
+    assert not seen(PAIRS[8], log.status("connector-a", "RUNNING"), 8)
+
+
+def test_a_restart_of_what_failed_means_only_that() -> None:
+    """Instances that had not failed report nothing, and need not."""
+    pair = PAIRS[8]
+    log = running(tasks=2).status("task-a-0", "FAILED").status("task-a-1", "RUNNING")
+    log.put(CONFIG, "restart-connector-a", {"include-tasks": True, "only-failed": True})
+    (one,) = seen(pair, log, 8)
+    assert [step.command for step in one.sighting.steps] == ["controlplane restart task a/0"]
+    assert not seen(pair, log.status("task-a-0", "RUNNING"), 8)
+
+
+def test_an_aborted_end_of_the_config_topic_keeps_members_apart() -> None:
+    """Nothing else differs: the aborted record says what was so before."""
+    pair = PAIRS[15]._replace(mode=Mode.ROLLING)
+    log = running().target("a", V2_PAUSED).abort().target("a", V2_PAUSED).commit()
+    (one,) = seen(pair, log, 15)
+    assert (one.sighting.connector, one.sighting.severity) == ("", DANGER)
+
+
+def test_members_are_brought_together_by_any_record() -> None:
+    """A connector is paused that is there; where there is none, one has to be created."""
+    pair = PAIRS[15]
+    alone = Planted().abort().put(CONFIG, "commit-a", {"tasks": 0}).commit()
+    commands = [
+        one.sighting.steps[0].command
+        for log in (alone, running().abort().target("a", V2_PAUSED).commit())
+        for one in seen(pair, log, 15)
+        if not one.sighting.connector
+    ]
+    assert commands == ["# create a connector", "controlplane pause a"]
+
+
+@pytest.mark.parametrize(("number", "goal"), [(16, "2.8"), (19, "3.9")])
+def test_it_takes_a_release_that_cannot(number: int, goal: str) -> None:
+    """Between two old releases neither converters nor brokers stand in the way."""
+    pair = PAIRS[number]._replace(start="2.0", goal=goal)
+    assert not seen(pair, pair.planted, number)
+
+
+def test_a_value_that_is_no_object_is_no_envelope() -> None:
+    """Text, numbers and lists are malformed, and nothing else."""
+    pair = PAIRS[16]
+    log = running().put(CONFIG, "connector-b", ["payload", "schema"])
+    assert not seen(pair, log, 16)
+
+
+def test_each_is_told_of_its_own_aborted_records() -> None:
+    """Two connectors of one aborted transaction, with the records that are about them."""
+    log = running().config("b").tasks("b", 1)
+    log.abort().target("a", V2_PAUSED).target("b", V2_PAUSED).commit().config("c")
+    one, other = (found.sighting for found in seen(PAIRS[15], log, 15))
+    assert (one.connector, other.connector) == ("a", "b")
+    assert one.evidence == (log.entries[-3].position,)
+    assert other.evidence == (log.entries[-2].position,)
+
+
+def test_a_session_key_matters_only_while_both_live() -> None:
+    """With all workers stopped in between nobody signs for who cannot read it."""
+    pair = PAIRS[10]
+    (mixed,) = seen(pair, pair.planted, 10)
+    assert mixed.sighting.sentence.endswith("the whole group falls back to unsigned ones")
+    pair = pair._replace(mode=None)
+    (one,) = seen(pair, pair.planted, 10)
+    assert one.sighting.severity is INFO
+    assert one.sighting.sentence.endswith("its key is left unused")
+
+
+def test_the_older_the_later_for_whoever_goes_back() -> None:
+    """A downgrade says what the deleted keep; living connectors' topics are only told."""
+    pair = PAIRS[11]._replace(start="2.8", goal="2.4")
+    (one,) = seen(pair, running().active("a", "t"), 11)
+    assert one.sighting.severity is INFO
