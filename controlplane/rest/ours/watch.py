@@ -32,7 +32,9 @@ not take the connection for dead."""
 
 async def watch(call: Call) -> Answer:
     """Begin to tell of changes. `connector=` chooses those of one; `as_of=`: all since then."""
-    since = _since(call) or await _since_moment(call)
+    since = _since(call)
+    if since is None:  # `{}` is the beginning of the log
+        since = await _since_moment(call)
     watching = call.service.watching
     assert watching is not None  # else this endpoint is not there
     if watching.watchers >= WATCHERS_MOST:

@@ -91,6 +91,12 @@ async def test_who_was_away_misses_nothing() -> None:
             assert read(await blocks.get())["data"]["after"] == "STARTED"
 
 
+async def test_from_the_beginning() -> None:
+    """Who has heard of nothing yet, which an empty vector says, is told of everything."""
+    async with asked() as (plane, _), watching(plane.app, "since=%7B%7D") as blocks:
+        assert read(await blocks.get())["data"]["record"]["offset"] == 0
+
+
 async def test_from_a_moment_on() -> None:
     """`as_of=`: all that has changed since, then what happens."""
     async with asked() as (plane, client):
