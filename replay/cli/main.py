@@ -40,6 +40,9 @@ COMMANDS = {
 }
 """In the order in which they are listed."""
 
+EXTRAS = {"pyarrow": "replay", "numpy": "replay", "pyspark": "spark"}
+"""What not everybody installs, and what it comes with."""
+
 _INPUT = (LogError, UnknownRelease, UnknownMoment, SharedTopic, BadRoll, ReplayError)
 """What is wrong with what we are given."""
 
@@ -71,6 +74,14 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except _INPUT as error:
             raise Refused(safe(str(error))) from None
+        except ModuleNotFoundError as missing:
+            package = (missing.name or "").partition(".")[0]
+            if package not in EXTRAS:
+                raise
+            raise Refused(
+                f"this needs {package}, which is not installed here: "
+                f"pip install 'controlplane[{EXTRAS[package]}]'"
+            ) from None
 
 
 @click.group(

@@ -2,6 +2,8 @@
 
 import asyncio
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -194,6 +196,20 @@ def test_where_there_is_no_archive(command: str, tmp_path: Path) -> None:
     """What to do is said, and nothing is made."""
     assert "make one with `replay capture`" in refusal(call(command, tmp_path / "none"))
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("missing", ["pyarrow", "numpy"])
+def test_what_is_not_installed_is_named(missing: str) -> None:
+    """And how to get it; what needs none of it works."""
+    lines = f"import sys; sys.modules[{missing!r}] = None; from replay.cli.main import main; main()"
+    words = [sys.executable, "-c", lines]
+    done = subprocess.run([*words, "state", "x"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"Error: this needs {missing}, " in done.stderr
+    assert "pip install 'controlplane[replay]'" in done.stderr
+    assert not subprocess.run(
+        [*words, "lint", "--help"], capture_output=True, check=False
+    ).returncode
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
