@@ -5,6 +5,7 @@ A file appears whole or not at all, under a name that was free, and never change
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -64,6 +65,18 @@ def open_store(where: str) -> Store:
     return Folder(path) if isinstance(found, fs.LocalFileSystem) else Objects(where, found, path)
 
 
+@contextmanager
+def _reachable(where: str) -> Iterator[None]:
+    """Say in one sentence that nothing can be read there."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        why = error.strerror or str(error).splitlines()[0]
+        raise NoArchive(f"{where} cannot be read ({why}): look whether we may") from None
+
+
 class Folder:
     """A folder of this machine.
 
@@ -78,7 +91,8 @@ class Folder:
     def names(self, folder: str) -> list[str]:
         """The names of what lies directly in a folder, sorted."""
         at = self._root / folder
-        return sorted(one.name for one in at.iterdir()) if at.is_dir() else []
+        with _reachable(self.where):
+            return sorted(one.name for one in at.iterdir()) if at.is_dir() else []
 
     def walk(self, folder: str) -> Iterator[str]:
         """Every file in a folder and the folders in it."""
@@ -95,7 +109,8 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """All of a file."""
-        return (self._root / name).read_bytes()
+        with _reachable(self.where):
+            return (self._root / name).read_bytes()
 
     def open(self, name: str) -> pa.NativeFile:
         """A file to be read here and there: mapped, so that what nobody looks at is not read."""
@@ -159,12 +174,13 @@ class Objects:
 
     def size(self, name: str) -> int | None:
         """How many bytes a file has."""
-        (found,) = self._system.get_file_info([self._path(name)])
+        with _reachable(self.where):
+            (found,) = self._system.get_file_info([self._path(name)])
         return int(found.size) if found.is_file else None
 
     def read(self, name: str) -> bytes:
         """All of a file."""
-        with self._system.open_input_stream(self._path(name)) as file:
+        with _reachable(self.where), self._system.open_input_stream(self._path(name)) as file:
             content: bytes = file.read()
             return content
 
@@ -191,5 +207,6 @@ class Objects:
 
     def _found(self, folder: str, *, recursive: bool) -> list[fs.FileInfo]:
         wanted = fs.FileSelector(self._path(folder), recursive=recursive, allow_not_found=True)
-        found: list[fs.FileInfo] = self._system.get_file_info(wanted)
-        return found
+        with _reachable(self.where):
+            found: list[fs.FileInfo] = self._system.get_file_info(wanted)
+            return found

@@ -2,8 +2,8 @@
 
 Of offsets and statuses a snapshot has the rows that may still count, tombstones too; of the topics
 in which every record may count, what each release knows, frozen. Each is made of the one before and
-of what came since. A snapshot stands for the records before its cut and for no others, so one that
-comes late does no harm: it lies behind the cut.
+of what came since. A snapshot stands for the records before its cut and for no others, so a
+record that comes late does no harm: it lies behind the cut.
 """
 
 from collections.abc import Iterator, Sequence

@@ -62,6 +62,17 @@ def test_both_write_the_same(tmp_path: Path) -> None:
     ]
 
 
+def test_what_cannot_be_read_is_no_archive(tmp_path: Path) -> None:
+    """Whatever the system says: a folder where a file should be."""
+    (tmp_path / "a").mkdir()
+    stores = Folder(str(tmp_path)), Objects("it", fs.LocalFileSystem(), str(tmp_path))
+    for store in stores:
+        with pytest.raises(NoArchive, match=f"{store.where} cannot be read"):
+            store.read("a")
+        with pytest.raises(FileNotFoundError):
+            store.read("b")
+
+
 def test_urls(tmp_path: Path) -> None:
     """A file's URL is a folder; what no file system is called is refused."""
     capture_into(open_store(f"file://{tmp_path}/x"), log_of(recorded_entries(HISTORY)))
