@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from controlplane.core.redact import (
     HIDDEN,
+    LOOKED_AT,
     is_secret,
     redacted,
     redacted_refusal,
@@ -196,3 +197,18 @@ def test_no_part_of_a_secret_is_left(key: str, secret: str) -> None:
     """Not even a beginning of it."""
     assert is_secret(key)
     assert secret not in str(redacted({key: secret, "other": 1}))
+
+
+def test_a_long_text_is_cut_and_hides_all_the_same() -> None:
+    """Nobody reads a book in an answer; a secret at the cut is cut and hidden."""
+    text = "x " * (LOOKED_AT // 2 - 5) + "password=s3cret" + "y" * 1_000_000
+    shown = redacted_text(text)
+    assert len(shown) < LOOKED_AT + 100
+    assert "s3cret"[:3] not in shown
+    assert shown.endswith(" characters more)")
+
+
+@pytest.mark.parametrize("name", ["pa\u017fsword", "api-\u212aEY", "PASSWD", "X-Auth-To\u212aen"])
+def test_letters_that_fold_are_letters(name: str) -> None:
+    """A long s, the sign of Kelvin: whatever its case, a name is looked at."""
+    assert "s3cret" not in redacted_text(f"{name}=s3cret")
