@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from controlplane.core.moments import UnknownMoment
@@ -61,7 +62,7 @@ class App:
         began, moves = perf_counter(), self._service.follower.moves
         request = read_request(scope)
         given = await self.answer(request, receive)
-        sent = response(given, request.method)
+        given, sent = self._made(given, request)
         tell = partial(
             self._logger.info,
             "request",
@@ -77,6 +78,15 @@ class App:
             repeat.told.append(partial(tell, duration_ms=0.0))
             repeat.holds = self._until(moves)
         await sent(scope, receive, send)
+
+    def _made(self, given: Answer, request: Request) -> tuple[Answer, Response]:
+        """The answer as it is sent; one that cannot be written is a defect of ours, too."""
+        try:
+            return given, response(given, request.method)
+        except Exception as error:
+            self._logger.exception("defect", target=request.target)
+            told = _defect(error)
+            return told, response(told, request.method)
 
     def _until(self, moves: int) -> Callable[[], bool] | None:
         """Tells whether all is as it was when so much was known; None where that is of no use."""
@@ -101,9 +111,9 @@ class App:
             return NotReady(str(error)).answer()
         except (UnknownMoment, UnknownRelease) as error:
             return BadQuestion(str(error)).answer()
-        except Exception as error:  # the one place where a defect becomes a 500
+        except Exception as error:
             self._logger.exception("defect", target=request.target)
-            return Failed(f"{type(error).__name__}: {error}").answer()
+            return _defect(error)
 
     async def _answer(self, request: Request, receive: Receive | None) -> Answer:
         profile = self._service.dialect
@@ -129,6 +139,11 @@ class App:
         if failure is None:
             return ()
         return (f"the log is not followed just now, this is what was known before: {failure}",)
+
+
+def _defect(error: Exception) -> Answer:
+    """A defect of ours is told as Connect tells its own."""
+    return Failed(f"{type(error).__name__}: {error}").answer()
 
 
 def _on_release(release: str | None) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from controlplane.logs.log import LogUnavailable
 from controlplane.logs.memory import MemoryLog
 from controlplane.rest.app import NOTICE, App
 from controlplane.rest.calls import Service
+from controlplane.rest.errors import Answer
 from tests.outages import FarAway, until
 from tests.rest.serving import client_of, following, served, vector
 
@@ -419,3 +420,18 @@ async def test_log_that_fails() -> None:
     assert refused.status_code == 503
     assert refused.json()["error_code"] == 503
     assert refused.headers["retry-after"] == "1"
+
+
+async def test_what_cannot_be_written_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even then a client gets JSON with the status that Connect's own defects have."""
+    async with following("life-3.9") as follower:
+        broken = Answer(200, {"a": object()})
+
+        async def answer(*_: object) -> Answer:
+            return broken
+
+        app = App(Service(follower, Profile.of("3.9")))
+        monkeypatch.setattr(app, "answer", answer)
+        async with client_of(app) as client:
+            response = await client.get("/connectors")
+    assert (response.status_code, response.json()["error_code"]) == (500, 500)
