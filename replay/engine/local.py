@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+import pyarrow.compute as pc
+
 from controlplane.core.entry import Batch
 from controlplane.core.evolve import Part
 from controlplane.core.profiles import KIP, Profile
@@ -112,9 +114,27 @@ class Local:
         reading = Local(self.cluster, self._options._replace(exactly_once=False))
         cut = {topics.config: config_ends}
         kip = [Profile.of(KIP)]
-        (state,) = reading.states(reading.plan_at(Cut(cut), kip), kip)
+        plan = reading.plan_at(Cut(cut), kip)
+        if not plan.folded and not reading._may_name_own_topics(plan):
+            return []
+        (state,) = reading.states(plan, kip)
         named = {one for name in state.config.connectors for one in offsets_topics(state, name)}
         return sorted(named - {topics.offsets})
+
+    def _may_name_own_topics(self, plan: Plan) -> bool:
+        """Whether any config may have the setting, as text: seldom, and then nothing is folded."""
+        reader = self._reader(())
+        return any(
+            pc.any(pc.match_substring(rows.read("value").column("value"), hint)).as_py()
+            for part in plan.parts
+            for rows in reader.runs(part)
+            for hint in _OWN_TOPIC
+        )
+
+
+_OWN_TOPIC = ("offsets.storage.topic", "\\u", "\x00")
+"""The setting by which a connector has a topic of its own; or escapes, or wide characters, by which
+it can be written so that it does not look like it."""
 
 
 class _Ranked:

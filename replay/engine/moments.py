@@ -103,15 +103,18 @@ def _limit(cluster: Cluster, moment: str, topics: list[str]) -> Rank:
     if "@" in moment:
         return _rank_of(cluster, moment, topics)
     time_ms = read_time_ms(moment)
-    segments = [
-        one for topic in topics for part in cluster.parts_of(topic) for one in part.segments
-    ]
-    first_ms = min((one.first_ms for one in segments if one.first_ms >= 0), default=None)
-    if segments and first_ms is None:
+    parts = [part for topic in topics for part in cluster.parts_of(topic) if part.segments]
+    first_ms = min((ms for part in parts if (ms := _first_ms(part)) is not None), default=None)
+    if parts and first_ms is None:
         raise UnknownMoment("the times of these records are unknown: give a record, as config@57")
     if first_ms is not None and time_ms < first_ms:
         raise too_early(moment, time_ms, first_ms)
     return time_limit(time_ms)
+
+
+def _first_ms(part: Part) -> int | None:
+    """The first time in a partition; later segments may begin with an earlier one."""
+    return next((one.first_ms for one in part.segments if one.first_ms >= 0), None)
 
 
 def _rank_of(cluster: Cluster, moment: str, topics: list[str]) -> Rank:

@@ -28,6 +28,8 @@ EXAMPLES = 1_500 if PROVE else 40
 PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
 """An example takes some 40 ms: the smallest that fails is looked for where there is time."""
 
+KIP = [Profile.of("kip")]
+
 DAY_MS = 86_400_000
 
 
@@ -70,6 +72,24 @@ def test_recorded_clusters_as_every_release_sees_them(name: str, tmp_path: Path)
     assert replayed(archive(tmp_path, entries), None, PROFILES) == served(
         log_of(entries), None, PROFILES
     )
+
+
+@pytest.mark.parametrize("setting", ["offsets.storage.topic", "\\u006fffsets.storage\\u002etopic"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-be"])
+def test_topics_of_connectors_own(setting: str, encoding: str, tmp_path: Path) -> None:
+    """However the setting is written that names them."""
+    config = f'{{"properties":{{"name":"a","{setting}":"own"}}}}'.encode(encoding)
+    log = [
+        Entry("connect-configs", 0, 0, 1, b"connector-a", config),
+        Entry("own", 0, 0, 2, b'["a",{"p":1}]', b'{"o":1}'),
+    ]
+    for moment in (None, "2", "own@0"):
+        (found,), (expected,) = (
+            replayed(archive(tmp_path, log), moment, KIP),
+            served(log_of(log), moment, KIP),
+        )
+        assert found == expected
+        assert "own" in found.offsets
 
 
 def spread(log: list[Entry]) -> list[Entry]:
@@ -136,12 +156,11 @@ def test_a_vector_is_a_prefix_of_each_partition(log: list[Entry], data: st.DataO
         if any(one.topic == topic for one in log):
             ends[topic] = data.draw(st.lists(st.integers(0, 40), max_size=1))
     moment = str(ends).replace("'", '"')
-    kip = [Profile.of("kip")]
     with TemporaryDirectory() as folder:
         cluster = archive(Path(folder), log)
         begins = cluster.parts["connect-configs", 0].start
         if 0 < ends["connect-configs"][0] <= begins:
             with pytest.raises(UnknownMoment, match=f"begins with config@{begins}"):
-                replayed(cluster, moment, kip)
+                replayed(cluster, moment, KIP)
         else:
-            assert replayed(cluster, moment, kip) == served(log_of(log), moment, kip)
+            assert replayed(cluster, moment, KIP) == served(log_of(log), moment, KIP)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.entry import Entry
+from controlplane.core.moments import UnknownMoment
 from controlplane.core.profiles import PROFILES, Profile
 from replay.archive.cluster import Cluster
 from replay.archive.segments import Sizes, opened, row_groups
@@ -134,3 +135,14 @@ def test_a_record_that_comes_late_lies_behind_the_snapshot(
     for moment in (str(FIRST_MS + 26 * HOUR_MS), str(FIRST_MS + 90 * HOUR_MS), None):
         for options in (None, WHOLE):
             assert replayed(cluster, moment, KIP, options) == served(whole, moment, KIP)
+
+
+def test_no_moment_lies_before_the_first_record(tmp_path: Path) -> None:
+    """Though a later segment may begin with a record that is dated earlier."""
+    times = [FIRST_MS + 9, *(FIRST_MS + 9 for _ in range(7)), FIRST_MS]
+    log = [Entry("connect-configs", 0, at, ms, b"k", b"{}") for at, ms in enumerate(times)]
+    cluster = archive(tmp_path, log, Sizes(8, 4))
+    for moment in (FIRST_MS, FIRST_MS + 8):
+        with pytest.raises(UnknownMoment, match="is before the first record"):
+            replayed(cluster, str(moment), KIP)
+    assert replayed(cluster, str(FIRST_MS + 9), KIP) == served(log_of(log), None, KIP)
