@@ -28,6 +28,7 @@ from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.evolve import Fold
 from controlplane.core.order import entries_of, in_order
 from controlplane.core.profiles import Profile, check_support
+from controlplane.core.source_partitions import OFFSETS_TOPIC
 from controlplane.core.state import ClusterState, Topics
 from controlplane.loading import load
 from controlplane.logs.changes import Changes
@@ -400,9 +401,24 @@ class Follower:
                 async with asyncio.timeout(self._limits.topics_poll_ms / 1_000):
                     await self._asked.beyond(self._asked.count)
             now = tuple(self._ends[self._topics.config]), frozenset(await self._log.topics())
-            if now != seen and not set(await ends_now(self._log, self._topics)) <= set(topics):
+            if now != seen and not await self._read_by_any() <= set(topics):
                 return
             seen = now
+
+    async def _read_by_any(self) -> set[str]:
+        """Every topic that a worker of any release reads now.
+
+        Whichever release is followed knows the configs that name further ones; only where none is
+        they are looked for in the log, all of it.
+        """
+        following = next(iter(self._folds.values()), None)
+        if following is None:
+            return set(await ends_now(self._log, self._topics))
+        configs = following.state().config.connectors.values()
+        named = (config.get(OFFSETS_TOPIC) for config in configs)
+        own = (topic for topic in named if isinstance(topic, str))
+        there = (await self._log.topics()).keys()
+        return {*msgspec.structs.astuple(self._topics), *own} & there
 
 
 class _Heard(NamedTuple):

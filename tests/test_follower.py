@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.asof import MOMENT_LENGTH, Past
 from controlplane.core import views
-from controlplane.core.entry import Entry, Position
+from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.evolve import fold
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.order import before, entries_of, in_order
@@ -19,6 +19,7 @@ from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.follower import Follower, Limits
 from controlplane.logs.log import (
+    Ends,
     LogNotUsable,
     LogUnavailable,
     ReadableLog,
@@ -426,3 +427,33 @@ async def test_follows_an_empty_topic_that_is_asked_for(log: MemoryLog) -> None:
         await follower.follow(["own"])
         await follower.passed(await log.append([Record("own", 0, 1_000, b"k", b"{}")]))
         assert (await follower.state(KIP)).offsets["own"].values == {b"k": b"{}"}
+
+
+class Counting(MemoryLog):
+    """A log that counts how often its configs are read from the beginning."""
+
+    looked_through = 0
+
+    def read(
+        self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
+    ) -> AsyncIterator[Batch]:
+        """Read, and count."""
+        names = list(topics)
+        begins = not any((start or {}).get("connect-configs", ()))
+        self.looked_through += "connect-configs" in names and begins
+        return super().read(names, start, stop)
+
+
+async def test_looking_for_topics_does_not_read_the_log_again() -> None:
+    """A busy log is not looked through time and again for what the fold knows already."""
+    log = Counting()
+    for topic, partitions in PARTITIONS.items():
+        await log.create_topic(topic, partitions)
+    await log.append([connector("first")])
+    async with Follower(log, limits=QUICK) as follower:
+        await follower.state(KIP)
+        before_it = log.looked_through
+        for number in range(20):
+            await follower.passed(await log.append([connector(f"c{number}")]))
+            await asyncio.sleep(QUICK.topics_poll_ms / 1_000)
+        assert log.looked_through == before_it

@@ -19,11 +19,15 @@ class Spelled(NamedTuple):
     key: bytes
 
 
+OFFSETS_TOPIC = "offsets.storage.topic"
+"""The key of a connector's config by which it has a topic of its own (KIP-618)."""
+
+
 def topics_of(state: ClusterState, config: Properties) -> list[str]:
     """Where a connector with this config has its offsets: its own topic first, if it has one."""
     if not state.profile.own_offset_topics:
         return [state.topics.offsets]
-    own = config.get("offsets.storage.topic")
+    own = config.get(OFFSETS_TOPIC)
     if not isinstance(own, str) or own == state.topics.offsets:
         return [state.topics.offsets]
     return [own, state.topics.offsets]

@@ -20,7 +20,7 @@ from controlplane.core.decide.wanted import as_map, selected, serialised
 from controlplane.core.java_values import fits_long
 from controlplane.core.plan import Draft, Offset, Offsets, Reason, Rejected, Step
 from controlplane.core.records import Properties
-from controlplane.core.source_partitions import topics_of
+from controlplane.core.source_partitions import OFFSETS_TOPIC, topics_of
 from controlplane.core.state import ClusterState
 
 Fields = Mapping[str, Any]
@@ -150,7 +150,7 @@ def unreachable(
     """
     servers = config.get("producer.override.bootstrap.servers")
     ours = context.worker.bootstrap_servers
-    with_producer = state.exactly_once or config.get("offsets.storage.topic") is not None
+    with_producer = state.exactly_once or config.get(OFFSETS_TOPIC) is not None
     if not with_producer or not isinstance(servers, str) or not ours:
         return None
     if _servers(servers) == _servers(ours):

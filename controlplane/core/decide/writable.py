@@ -13,11 +13,9 @@ from controlplane.core.jackson import MAX_NAME_BYTES, MAX_STRING_UNITS
 from controlplane.core.java import encode_key
 from controlplane.core.plan import Plan, Reason, Rejected
 from controlplane.core.records import Properties
+from controlplane.core.source_partitions import OFFSETS_TOPIC
 from controlplane.core.state import ClusterState
 from controlplane.core.topic_names import ALLOWED, is_legal
-
-OFFSETS_TOPIC = "offsets.storage.topic"
-"""A connector's setting (KIP-618)."""
 
 _TEXTS = ("connector", "namespace", "level")
 """Fields of commands that go into a log as they are."""
