@@ -10,7 +10,6 @@ from controlplane.controller import traces
 from controlplane.controller.deciding import Deciding
 from controlplane.controller.limits import Limits
 from controlplane.controller.outside import Outside
-from controlplane.controller.patience import Patience
 from controlplane.controller.performing import Around, NotDone, Performing, Stepped, unseen
 from controlplane.controller.reading import Reader, topics_concerned
 from controlplane.controller.refusals import Refusals
@@ -96,7 +95,6 @@ class Controller:
         self._world = world
         self._limits = limits
         self._turns = Turns(limits.commands_waiting)
-        self._patience = Patience()
         self._refusals = Refusals(limits.refusals_per_minute, world.now_ms())
         self._running: dict[str, _Job] = {}
         self._doubtful: dict[str, dict[str, Failed]] = {}
@@ -186,7 +184,7 @@ class Controller:
         job.askers += 1
         spoken = profile or self._deciding.context.profile
         try:
-            with self._patience.within(self._limits.request_timeout_ms):
+            async with asyncio.timeout(self._limits.request_timeout_ms / 1_000):
                 return await asyncio.shield(job.task)
         except TimeoutError:
             told = timed_out(asked.command, spoken, job.since_ms, begun=job.begun)

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from controlplane.controller.limits import Limits
-from controlplane.controller.patience import Patience
 from controlplane.controller.reading import Reader
 from controlplane.core.commands import Asked
 from controlplane.core.entry import Headers, Position
@@ -41,7 +40,6 @@ class Writing:
         self._limits = limits
         self._now_ms = now_ms
         self._partitions: dict[str, int] = {}
-        self._patience = Patience()
 
     async def append(self, asked: Asked, drafts: Sequence[Draft]) -> int:
         """Append one atomic batch and read it back; answers how many records that were.
@@ -63,7 +61,7 @@ class Writing:
         ]
         positions = await self._persist(records)
         try:
-            with self._patience.within(self._limits.write_patience_ms):
+            async with asyncio.timeout(self._limits.write_patience_ms / 1_000):
                 await self._reader.passed(positions)
         except TimeoutError:
             raise LogUnavailable("what was written could not be read back") from None
