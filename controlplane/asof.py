@@ -9,7 +9,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from controlplane.core.moments import UnknownMoment, is_vector, read_vector, shown
+from controlplane.core.history import History, history
+from controlplane.core.moments import UnknownMoment, check_length, is_vector, read_vector, shown
+from controlplane.core.order import entries_of
 from controlplane.core.profiles import KIP, Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.loading import load, own_topics, read_topics
@@ -25,9 +27,6 @@ STATES_KEPT = 8
 
 CUTS_KEPT = 64
 """Moments whose place in the log is kept: a vector of numbers each."""
-
-MOMENT_LENGTH = 4_096
-"""Characters of a moment: room for a vector over hundreds of partitions, none for a flood."""
 
 
 class Then(NamedTuple):
@@ -102,6 +101,23 @@ async def ends_now(log: ReadableLog, topics: Topics) -> dict[str, list[int]]:
     return {topic: list(parts) for topic, parts in ends.items()}
 
 
+async def read_history(log: ReadableLog, state: ClusterState, connector: str) -> History:
+    """All that a log tells of a connector up to where a state has been read, as its release does.
+
+    Raises:
+        LogError: the log cannot be read.
+    """
+    stop = state.ends_by_topic
+    batches = [batch async for batch in log.read(list(stop), stop=stop)]
+    return history(
+        entries_of(batches),
+        connector,
+        state.profile,
+        topics=state.topics,
+        exactly_once=state.exactly_once,
+    )
+
+
 async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> Cut:
     """The cut through the log at a moment, with every topic and partition that is read then.
 
@@ -111,8 +127,7 @@ async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> Cu
     Raises:
         UnknownMoment: not such a text, or the log has nothing there.
     """
-    if len(moment) > MOMENT_LENGTH:
-        raise UnknownMoment(f"a moment has at most {MOMENT_LENGTH} characters")
+    check_length(moment)
     names = await read_topics(log, topics)
     if is_vector(moment):
         return await _fitted(log, read_vector(moment), topics, names)

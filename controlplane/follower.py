@@ -400,13 +400,14 @@ class Follower:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._limits.topics_poll_ms / 1_000):
                     await self._asked.beyond(self._asked.count)
-            now = tuple(self._ends[self._topics.config]), frozenset(await self._log.topics())
-            if now != seen and not await self._read_by_any() <= set(topics):
+            there = frozenset(await self._log.topics())
+            now = tuple(self._ends[self._topics.config]), there
+            if now != seen and not await self._read_by_any(there) <= set(topics):
                 return
             seen = now
 
-    async def _read_by_any(self) -> set[str]:
-        """Every topic that a worker of any release reads now.
+    async def _read_by_any(self, there: frozenset[str]) -> set[str]:
+        """Of the topics that are there, every one that a worker of any release reads now.
 
         Whichever release is followed knows the configs that name further ones; only where none is
         they are looked for in the log, all of it.
@@ -417,7 +418,6 @@ class Follower:
         configs = following.state().config.connectors.values()
         named = (config.get(OFFSETS_TOPIC) for config in configs)
         own = (topic for topic in named if isinstance(topic, str))
-        there = (await self._log.topics()).keys()
         return {*msgspec.structs.astuple(self._topics), *own} & there
 
 

@@ -18,13 +18,13 @@ from uuid import uuid4
 
 import msgspec
 
+from controlplane.asof import read_history
 from controlplane.controller import Alone, Controller, Limits, Outside, Stepped, World
 from controlplane.core.commands import AnyCommand, Asked, SetLoggerLevel
 from controlplane.core.context import Context, Worker
 from controlplane.core.decide.sinks import group_of
 from controlplane.core.diff import Change
-from controlplane.core.history import History, history
-from controlplane.core.order import entries_of, in_order
+from controlplane.core.history import History
 from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile, resolve
@@ -290,17 +290,7 @@ class ControlPlane:
             TypeError: the name of a connector is text.
         """
         _check_text("the name of a connector", connector)
-        ends = self._follower.ends
-        read = self._log.read(list(ends), stop=ends)
-        entries = in_order(entries_of([batch async for batch in read]))
-        state = self.state
-        return history(
-            entries,
-            connector,
-            state.profile,
-            topics=state.topics,
-            exactly_once=state.exactly_once,
-        )
+        return await read_history(self._log, self.state, connector)
 
     async def watch(self) -> AsyncGenerator[Change, None]:
         """Every change of what is known from now on, whoever wrote it, with its record.

@@ -68,7 +68,7 @@ async def retain(
     if not isinstance(log, CleanableLog):
         return 0
     removed = 0
-    for topic, ends in sorted(state.ends_by_topic.items()):
+    for topic, ends in state.ends_by_topic.items():
         is_ours = topic == state.topics.commands
         kept_ms = settings.commands_ms if is_ours else settings.superseded_ms
         if kept_ms != FOREVER:

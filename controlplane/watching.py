@@ -111,7 +111,7 @@ class Watching:
         room = self._join(mine, profile)
         try:
             if since is not None:
-                async for one in self._missed(since, ends_of(state), state):
+                async for one in self._missed(since, state.ends_by_topic, state):
                     yield one
             while (found := await mine.waiting.get()) is not None:
                 yield found
@@ -191,17 +191,7 @@ def _seen(entry: Entry, before: ClusterState, after: ClusterState) -> Iterator[S
     name = owner(entry.topic, entry.key, after.topics, after.profile)
     found = [] if name is None else diff(before, after, name)
     for place, change in enumerate(found, 1):
-        yield Seen(change, entry, ends_of(after) if place == len(found) else None)
-
-
-def ends_of(state: ClusterState) -> dict[str, list[int]]:
-    """Up to where a state has been read."""
-    ends: dict[str, list[int]] = {}
-    for (topic, partition), end in sorted(state.ends.items()):
-        parts = ends.setdefault(topic, [])
-        parts += [0] * (partition + 1 - len(parts))
-        parts[partition] = end
-    return ends
+        yield Seen(change, entry, after.ends_by_topic if place == len(found) else None)
 
 
 def _within(wanted: Iterable[int], ends: Sequence[int]) -> list[int]:

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.asof import MOMENT_LENGTH, Past
+from controlplane.asof import Past
 from controlplane.core import views
 from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.evolve import fold
-from controlplane.core.moments import UnknownMoment
+from controlplane.core.moments import MOMENT_LENGTH, UnknownMoment
 from controlplane.core.order import before, entries_of, in_order
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState

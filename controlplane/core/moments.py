@@ -11,6 +11,9 @@ import msgspec
 from controlplane.core.entry import Position
 from controlplane.core.state import Topics
 
+MOMENT_LENGTH = 4_096
+"""Characters of a moment: room for a vector over hundreds of partitions, none for a flood."""
+
 OFFSET_DIGITS = 18
 """Digits of an offset: all that surely fit into 64 bits, and no flood for `int` to choke on."""
 
@@ -45,6 +48,16 @@ class UnknownMoment(ValueError):
 def is_vector(text: str) -> bool:
     """Whether a text is meant as a vector of end offsets."""
     return text.lstrip().startswith("{")
+
+
+def check_length(moment: str) -> None:
+    """Refuse what is too long for a moment.
+
+    Raises:
+        UnknownMoment: it is.
+    """
+    if len(moment) > MOMENT_LENGTH:
+        raise UnknownMoment(f"a moment has at most {MOMENT_LENGTH} characters")
 
 
 def read_vector(text: str) -> dict[str, list[int]]:

@@ -184,7 +184,7 @@ class ClusterState(msgspec.Struct, frozen=True):
     def ends_by_topic(self) -> dict[str, list[int]]:
         """The ends as a log takes them: by topic, one offset for each partition."""
         ends: dict[str, list[int]] = {}
-        for (topic, partition), end in self.ends.items():
+        for (topic, partition), end in sorted(self.ends.items()):
             parts = ends.setdefault(topic, [])
             parts.extend([0] * (partition + 1 - len(parts)))
             parts[partition] = end

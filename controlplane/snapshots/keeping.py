@@ -52,7 +52,7 @@ async def keep_snapshots(
     shelf, settings = shelf_of(log), settings or SnapshotSettings()
     made = []
     if shelf is not None:
-        for topic, upto in sorted(state.ends_by_topic.items()):
+        for topic, upto in state.ends_by_topic.items():
             maker = _Maker(log, shelf, state, topic, settings)
             if await maker.is_due(upto) and await maker.make(upto):
                 made.append(topic)

@@ -19,7 +19,7 @@ from replay.audit.thresholds import Thresholds, known, thresholds
 from replay.audit.trail.lines import read_trail
 from replay.audit.trail.trail import Request, Trail
 from replay.cli.logs import Asked, logs_argument, read_entries
-from replay.cli.printing import print_json, read_profile, say, table
+from replay.cli.printing import output_option, print_json, read_profile, say, table
 from replay.errors import ReplayError
 from replay.findings import Finding, Severity
 
@@ -89,13 +89,7 @@ def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     callback=_list,
     help="Show every kind of finding and every threshold, and end.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    help="Tables for people, or JSON for machines.",
-)
+@output_option()
 @click.pass_context
 def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     ctx: click.Context,

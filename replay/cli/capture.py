@@ -19,7 +19,7 @@ from replay.archive.store import Store, open_store
 from replay.archive.verify import gap_text
 from replay.capture.capture import Capture, Captured, Target
 from replay.capture.secrets import Secrets, dropped, encrypted, kept
-from replay.cli.printing import print_json, say, table
+from replay.cli.printing import output_option, print_json, say, table
 from replay.cli.progress import bar
 from replay.errors import NotCapturable
 
@@ -96,13 +96,7 @@ def _topic_options(command: Any) -> Any:
 @click.option("--format", "dump_format", metavar="NAME", help="Format of a dump.")
 @click.option("--topic", metavar="NAME", help="Topic of a dump that does not name it.")
 @_topic_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    help="Tables for people, or JSON for machines.",
-)
+@output_option()
 def capture(  # noqa: PLR0913 - click passes every option by name
     sources: tuple[str, ...],
     archive: str,

@@ -7,7 +7,7 @@ import click
 from controlplane.core.safe_text import count
 from controlplane.core.state import Topics
 from replay.cli.logs import Asked, log_argument, read_entries
-from replay.cli.printing import print_json, read_profile, say, table
+from replay.cli.printing import output_option, print_json, read_profile, say, table
 from replay.compat import Assessed, Assessment, Mode, assess, roll, steps_of
 from replay.compat.documents import CLUSTER, document, junit, reasons, record_text, worst
 from replay.compat.steps import When
@@ -33,13 +33,7 @@ _STEPS = {
     help="rolling: one worker after the other. [default: all are stopped in between]",
 )
 @click.option("--transitive", is_flag=True, help="By way of every release line in between.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "junit"]),
-    default="table",
-    help="Tables for people; for machines JSON, or XML as JUnit writes it.",
-)
+@output_option("junit", about="Tables for people; for machines JSON, or XML as JUnit writes it.")
 @click.pass_context
 def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     ctx: click.Context,

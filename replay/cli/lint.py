@@ -9,7 +9,7 @@ from controlplane.core.safe_text import count
 from controlplane.core.shown_records import place
 from controlplane.core.state import Topics
 from replay.cli.logs import Asked, log_argument, read_entries
-from replay.cli.printing import print_json, read_profile, say, table
+from replay.cli.printing import output_option, print_json, read_profile, say, table
 from replay.findings import Finding, Severity
 from replay.lint import lint as rehearse
 
@@ -20,13 +20,7 @@ FOUND = 1
 @click.command()
 @log_argument
 @click.option("--release", metavar="V", required=True, help="The release of the worker.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    help="Tables for people, or JSON for machines.",
-)
+@output_option()
 @click.pass_context
 def lint(ctx: click.Context, asked: Asked, release: str, output: str) -> None:
     """What would change if Kafka's log cleaner came by now and a worker was restarted.

@@ -3,8 +3,8 @@
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import click
 from rich import box
@@ -16,8 +16,23 @@ from controlplane.core.profiles import Profile, resolve
 from controlplane.core.safe_text import safe, short
 from controlplane.core.shown import plain
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
 WIDE_COLUMNS = 200
 """Width of tables in files and pipes, unless COLUMNS is set."""
+
+
+def output_option(
+    *more: str, about: str = "Tables for people, or JSON for machines."
+) -> Callable[[Command], Command]:
+    """Add `-o table|json`, and whatever else a command can give; it gets `output`."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json", *more]),
+        default="table",
+        help=about,
+    )
 
 
 def say(text: str = "", style: str = "") -> None:

@@ -16,7 +16,7 @@ from controlplane.core.state import ClusterState
 from replay.archive.cluster import Cluster, open_clusters
 from replay.archive.integrity import Checked
 from replay.archive.store import open_store
-from replay.cli.printing import print_json, read_profile, say, table
+from replay.cli.printing import output_option, print_json, read_profile, say, table
 from replay.engine.digest import digest
 from replay.engine.explain import Explained, explained
 from replay.engine.local import Local, Options
@@ -75,13 +75,7 @@ class _Answer(NamedTuple):
 @click.option("--from-segments", is_flag=True, help="Read no snapshots and no winners.")
 @click.option("--trust", "trusting", is_flag=True, help="Do not compare the hashes of files.")
 @click.option("--explain", is_flag=True, help="Tell what would be read, and read nothing.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "parquet"]),
-    default="table",
-    help="Tables for people, JSON or Parquet for machines.",
-)
+@output_option("parquet", about="Tables for people, JSON or Parquet for machines.")
 @click.option("--to", "file", type=click.Path(path_type=Path), help="The file, for Parquet.")
 def state(  # noqa: PLR0913 - click passes every option by name
     archive: str,

@@ -6,7 +6,7 @@ from controlplane.core.safe_text import count
 from replay.archive.cluster import Cluster, open_clusters
 from replay.archive.store import open_store
 from replay.archive.verify import Verified, as_document, verified
-from replay.cli.printing import print_json, say, table
+from replay.cli.printing import output_option, print_json, say, table
 from replay.cli.progress import bar
 from replay.errors import ArchiveCorrupt
 
@@ -21,13 +21,7 @@ SHOWN = 20
 @click.argument("archive")
 @click.option("--cluster", "names", metavar="NAME", multiple=True, help="Only this one; repeat.")
 @click.option("--head", metavar="SHA256", help="The hash of a manifest that must be in the chain.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    help="Tables for people, or JSON for machines.",
-)
+@output_option()
 def verify(archive: str, names: tuple[str, ...], head: str | None, output: str) -> None:
     """Look at every byte of ARCHIVE: a folder, or s3://bucket/folder.
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from controlplane.core.moments import (
     UnknownMoment,
+    check_length,
     is_vector,
     read_position,
     read_time_ms,
@@ -22,9 +23,6 @@ from controlplane.logs.cuts import Cut, fitted, padded
 from replay.archive.cluster import Cluster, Part
 from replay.archive.segments import opened
 from replay.engine.places import UNKNOWN_MS, inside, time_of_offset
-
-MOMENT_LENGTH = 4_096
-"""Characters of a moment: room for a vector over hundreds of partitions, none for a flood."""
 
 OwnTopics = Callable[[Sequence[int]], Iterable[str]]
 """Which offsets topics of connectors' own the config topic names up to its ends."""
@@ -40,8 +38,7 @@ def cut_at(cluster: Cluster, moment: str | None, own_topics: OwnTopics) -> Cut:
     ends = cluster.ends
     if moment is None:
         return Cut(_with_own(cluster, {name: ends[name] for name in names}, own_topics))
-    if len(moment) > MOMENT_LENGTH:
-        raise UnknownMoment(f"a moment has at most {MOMENT_LENGTH} characters")
+    check_length(moment)
     if is_vector(moment):
         return _fitted(cluster, moment, names)
     now = _with_own(cluster, {name: ends[name] for name in names}, own_topics)

@@ -2,15 +2,13 @@
 
 from typing import Any
 
+from controlplane.asof import read_history
 from controlplane.core.commands import RestoreConnector
-from controlplane.core.history import history
-from controlplane.core.order import entries_of, in_order
 from controlplane.core.shown_records import of_event
 from controlplane.core.undo import restoration
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import OK, Answer, BadQuestion, NotFound
 from controlplane.rest.ours.pages import page_of
-from controlplane.watching import ends_of
 
 
 async def show_history(call: Call) -> Answer:
@@ -22,11 +20,7 @@ async def show_history(call: Call) -> Answer:
     log = call.service.log
     assert log is not None  # else this endpoint is not there
     state, notices = await call.then()
-    stop = ends_of(state)
-    entries = in_order(entries_of([batch async for batch in log.read(list(stop), stop=stop)]))
-    told = history(
-        entries, name, state.profile, topics=state.topics, exactly_once=state.exactly_once
-    )
+    told = await read_history(log, state, name)
     if not told.records:
         raise NotFound(f"No record of this log concerns a connector {name}")
     events, further = page_of(told.events, call, lambda event: _place(event.entry.position))

@@ -71,8 +71,8 @@ async def show_trail(call: Call) -> Answer:
     topic = state.topics.commands
     entries: list[Entry] = []
     if topic in await log.topics():
-        end = max((at for (name, _), at in state.ends.items() if name == topic), default=0)
-        read = log.read([topic], stop={topic: [end]})
+        stop = state.ends_by_topic.get(topic, [0])
+        read = log.read([topic], stop={topic: stop})
         entries = list(entries_of([batch async for batch in read]))
     wanted = [row for row in rows_of(entries) if _is_wanted(row, call)]
     shown, further = page_of(wanted, call, lambda row: row.begun.command_id)

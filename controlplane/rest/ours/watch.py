@@ -19,7 +19,7 @@ from controlplane.core.shown_records import document
 from controlplane.logs.log import LogError
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import EVENTS, OK, Answer, BadQuestion, NotReady
-from controlplane.watching import RELEASES_WATCHED, Ends, Seen, TooSlow, ends_of
+from controlplane.watching import RELEASES_WATCHED, Ends, Seen, TooSlow
 
 WATCHERS_MOST = 10_000
 """Who watch at once; others are told to come back. Each change is told to each of them, and what
@@ -66,7 +66,7 @@ def _since(call: Call) -> Ends | None:
 
 
 async def _since_moment(call: Call) -> Ends | None:
-    return None if call.request.as_of is None else ends_of((await call.then()).state)
+    return None if call.request.as_of is None else (await call.then()).state.ends_by_topic
 
 
 async def _events(changes: AsyncGenerator[Seen, None], call: Call) -> AsyncIterator[bytes]:

@@ -1,31 +1,17 @@
 """Calling `replay` in this process."""
 
-import json
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from click.testing import CliRunner
 
 from replay.cli.main import main
+from tests.cli.calling import Said
 from tests.tidy.source import ROOT
-
-
-class Said(NamedTuple):
-    """What a command printed, and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """The JSON document on standard output."""
-        return json.loads(self.out)
 
 
 def call(*arguments: object) -> Said:
