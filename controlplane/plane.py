@@ -363,10 +363,9 @@ def _plain(command: AnyCommand) -> AnyCommand:
         raise TypeError(f"{command!r} is no command: make one of those in controlplane.commands")
     try:
         built_in = _in_lists(msgspec.to_builtins(command, enc_hook=_dict_of))
-        same: AnyCommand = msgspec.convert(built_in, AnyCommand)
+        return msgspec.convert(built_in, type(command))  # the union would be looked up each time
     except (TypeError, RecursionError, msgspec.ValidationError) as error:
         raise TypeError(f"{type(command).__name__} cannot hold this: {error}") from None
-    return same
 
 
 def _in_lists(built_in: Any) -> Any:

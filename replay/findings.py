@@ -5,6 +5,20 @@ from enum import Enum
 import msgspec
 
 from controlplane.core.entry import Position
+from controlplane.core.safe_text import safe
+
+CLUSTER, NAMELESS = "(cluster)", '""'
+"""What stands for the name of a connector where the cluster is meant, and where it is empty."""
+
+
+def called(connector: str | None) -> str:
+    """A connector for people; None is the cluster as a whole."""
+    return CLUSTER if connector is None else safe(connector) or NAMELESS
+
+
+def by_name(connector: str | None) -> tuple[bool, str]:
+    """The order of connectors: the cluster first, then by name."""
+    return connector is not None, connector or ""
 
 
 class Severity(Enum):
@@ -25,8 +39,8 @@ class Finding(msgspec.Struct, frozen=True):
     """Its name, the same for all of its kind: `tasks-lost`."""
     severity: Severity
     cluster: str
-    connector: str
-    """Empty where it is about the whole cluster."""
+    connector: str | None
+    """None: it is about the whole cluster. A connector may have the empty name."""
     evidence: tuple[Position, ...]
     sentence: str
     """What is the matter, for people, without secrets."""

@@ -50,7 +50,8 @@ class Hazard(msgspec.Struct, frozen=True):
     danger: Danger
     position: Position
     reason: str
-    connector: str = ""
+    connector: str | None = None
+    """Whom it is about; None: every connector. A connector may have the empty name."""
 
 
 def hazards(
@@ -294,9 +295,9 @@ def _unreachable(log: _Log, profile: Profile) -> Iterator[Hazard]:
             yield Hazard(Danger.OFFSET_UNREACHABLE, entry.position, reason, subject.connector)
 
 
-def _owner(entry: Entry, profile: Profile) -> str:
+def _owner(entry: Entry, profile: Profile) -> str | None:
     subject = decode_partition(entry.key, profile)
-    return "" if isinstance(subject, Invalid) else subject.connector
+    return None if isinstance(subject, Invalid) else subject.connector
 
 
 _Look = Callable[[_Log, Profile], Iterator[Hazard]]

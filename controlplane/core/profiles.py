@@ -271,6 +271,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     versioned_plugins: bool
     """A config may ask for versions of its plugins, and is told which plugins there are."""
 
+    # --- changes of release -----------------------------------------------------------------
+    internal_converters: bool
+    """Workers may be told to write the internal topics with other converters, or with schemas."""
+    clients_outlive_kip_896: bool
+    """Brokers from 4.0 on still speak the versions of the protocol that its clients need."""
+
     def __repr__(self) -> str:
         return f"Profile.of({self.release!r})"
 

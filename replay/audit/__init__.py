@@ -10,7 +10,7 @@ from replay.audit.fleet import Fleet
 from replay.audit.kinds import TABLE
 from replay.audit.reading import Cluster, read
 from replay.audit.thresholds import Thresholds
-from replay.findings import Finding, Severity
+from replay.findings import Finding, Severity, by_name
 
 __all__ = ["Cluster", "audit"]
 
@@ -57,4 +57,4 @@ def _one(cluster: Cluster, about: About, fleet: Fleet) -> list[Finding]:
 
 def _order(finding: Finding) -> tuple[object, ...]:
     rank, evidence = _WORST_FIRST[finding.severity], finding.evidence
-    return rank, finding.cluster, finding.connector, finding.kind, evidence
+    return rank, finding.cluster, by_name(finding.connector), finding.kind, evidence

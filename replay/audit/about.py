@@ -47,7 +47,7 @@ class About(NamedTuple):
         self,
         kind: str,
         severity: Severity,
-        connector: str,
+        connector: str | None,
         evidence: Sequence[Position],
         words: Words,
     ) -> Finding:
@@ -62,7 +62,7 @@ class About(NamedTuple):
 def found(
     kind: str,
     severity: Severity,
-    whom: tuple[str, str],
+    whom: tuple[str, str | None],
     evidence: Sequence[Position],
     words: Words,
 ) -> Finding:

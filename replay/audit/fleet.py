@@ -79,7 +79,7 @@ def _one_config_topic(shared: dict[str, Position]) -> Finding:
         "both run every connector."
     )
     evidence, words = [shared[name] for name in names], Words(sentence, advice)
-    return found(_KIND, Severity.DANGER, (names[0], ""), evidence, words)
+    return found(_KIND, Severity.DANGER, (names[0], None), evidence, words)
 
 
 def _two_writers(topic: str, writers: list[_Writer]) -> Finding:

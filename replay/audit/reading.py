@@ -50,8 +50,8 @@ class Told(NamedTuple):
     before it. -1: unknown."""
     record: Any
     """What it says: a record of `core.records`, `Invalid`, or None (a command's tombstone)."""
-    connector: str
-    """Whom it is about; empty: nobody."""
+    about: str | None
+    """Which connector it is about; None: none."""
     offset: Any
     """The offset that a record of an offsets topic holds (see `decode_offset`), None elsewhere."""
     previous: "Previous | None"
@@ -65,6 +65,12 @@ class Told(NamedTuple):
     def position(self) -> Position:
         """Where it lies."""
         return self.entry.position
+
+    @property
+    def connector(self) -> str:
+        """The connector of a record that is about one."""
+        assert self.about is not None
+        return self.about
 
     @property
     def kept(self) -> "Told":
@@ -92,10 +98,10 @@ def read(cluster: Cluster) -> Iterator[Told]:
         if entry.topic == topics.config:
             fold.config.apply(entry)
             known = fold.config.publish()
-        connector = getattr(record, "connector", "")
+        about = getattr(record, "connector", None)
         offset = decoder.offset(entry) if isinstance(record, SourcePartition) else None
         same = entry.topic, entry.key
-        yield Told(entry, time_ms, record, connector, offset, last.get(same), before, known)
+        yield Told(entry, time_ms, record, about, offset, last.get(same), before, known)
         if entry.topic != topics.commands:
             last[same] = Previous(entry, offset)
 

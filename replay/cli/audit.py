@@ -21,7 +21,7 @@ from replay.audit.trail.trail import Request, Trail
 from replay.cli.logs import Asked, logs_argument, read_entries
 from replay.cli.printing import output_option, print_json, read_profile, say, table
 from replay.errors import ReplayError
-from replay.findings import Finding, Severity
+from replay.findings import Finding, Severity, called
 
 FOUND = 1
 """Exit code: something worse than information was found."""
@@ -180,7 +180,7 @@ _MATTER = "WHAT IS THE MATTER"
 def _row(one: Finding, topics: Topics, *, several: bool) -> tuple[str, ...]:
     records = ", ".join(place(position, topics) for position in one.evidence)
     cluster = [one.cluster] * several
-    return one.severity.value, one.kind, *cluster, one.connector, one.sentence, records
+    return one.severity.value, one.kind, *cluster, called(one.connector), one.sentence, records
 
 
 def _advised(found: Sequence[Finding]) -> dict[str, list[str]]:
@@ -188,8 +188,9 @@ def _advised(found: Sequence[Finding]) -> dict[str, list[str]]:
     advised: dict[str, list[str]] = {}
     for one in found:
         whom = advised.setdefault(one.advice, []) if one.advice else []
-        if (one.connector or one.cluster) not in whom:
-            whom.append(one.connector or one.cluster)
+        name = one.cluster if one.connector is None else called(one.connector)
+        if name not in whom:
+            whom.append(name)
     return advised
 
 

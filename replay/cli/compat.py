@@ -9,9 +9,10 @@ from controlplane.core.state import Topics
 from replay.cli.logs import Asked, log_argument, read_entries
 from replay.cli.printing import output_option, print_json, read_profile, say, table
 from replay.compat import Assessed, Assessment, Mode, assess, roll, steps_of
-from replay.compat.documents import CLUSTER, document, junit, reasons, record_text, worst
+from replay.compat.documents import document, junit, reasons, record_text, worst
 from replay.compat.steps import When
 from replay.compat.views import View
+from replay.findings import called
 
 _STYLES = ("green", "yellow", "red")
 """By verdict."""
@@ -81,10 +82,13 @@ def _print(assessments: Sequence[Assessment], topics: Topics) -> None:
 def _print_roll(assessment: Assessment, topics: Topics) -> None:
     verdict, roll_ = assessment.verdict, assessment.roll
     say(f"{assessment.cluster}: {roll_}: {verdict.words}", style=_STYLES[verdict])
-    named = [one for one in assessment.assessed if one.connector]
+    named = [one for one in assessment.assessed if one.connector is not None]
     if named:
         heads = ("CONNECTOR", "VERDICT", f"AS {roll_.start.release}", f"AS {roll_.goal.release}")
-        table(heads, [(one.connector, one.verdict.words, *map(_brief, one.views)) for one in named])
+        cells = (
+            (called(one.connector), one.verdict.words, *map(_brief, one.views)) for one in named
+        )
+        table(heads, cells)
     for one in assessment.assessed:
         _print_reasons(one, topics)
     for remark in assessment.remarks:
@@ -107,7 +111,7 @@ def _print_reasons(one: Assessed, topics: Topics) -> None:
     lines = reasons(one, topics)
     if not lines:
         return
-    say(one.connector or CLUSTER, style="bold")
+    say(called(one.connector), style="bold")
     for line in lines:
         say(f"  {line}")
     for written in one.writes:

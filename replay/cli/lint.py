@@ -10,7 +10,7 @@ from controlplane.core.shown_records import place
 from controlplane.core.state import Topics
 from replay.cli.logs import Asked, log_argument, read_entries
 from replay.cli.printing import output_option, print_json, read_profile, say, table
-from replay.findings import Finding, Severity
+from replay.findings import Finding, Severity, called
 from replay.lint import lint as rehearse
 
 FOUND = 1
@@ -54,7 +54,7 @@ def _print(found: list[Finding], topics: Topics) -> None:
         [
             (
                 one.severity.value,
-                one.connector,
+                called(one.connector),
                 redacted_text(one.sentence),
                 ", ".join(place(position, topics) for position in one.evidence),
             )
@@ -63,7 +63,7 @@ def _print(found: list[Finding], topics: Topics) -> None:
     )
     for one in found:
         if one.advice:
-            say(f"{one.connector}: {one.advice}")
+            say(f"{called(one.connector)}: {one.advice}")
 
 
 def _document(one: Finding, topics: Topics) -> dict[str, object]:

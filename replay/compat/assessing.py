@@ -23,7 +23,7 @@ from replay.compat.situations import SITUATIONS
 from replay.compat.steps import Step, When
 from replay.compat.views import View, view
 from replay.compat.writing import Written, next_writes, remarks
-from replay.findings import Finding, Severity
+from replay.findings import Finding, Severity, by_name
 
 
 class Verdict(IntEnum):
@@ -98,9 +98,10 @@ class Divergence(msgspec.Struct, frozen=True):
 
 
 class Assessed(msgspec.Struct, frozen=True):
-    """One connector; with an empty name, the cluster as a whole."""
+    """One connector, or the cluster as a whole."""
 
-    connector: str
+    connector: str | None
+    """None: the cluster. A connector may have the empty name."""
     views: tuple[View, ...]
     """As a worker of the start reads the log, and as one of the goal."""
     divergences: tuple[Divergence, ...]
@@ -173,10 +174,10 @@ def assess(
     """
     evidence = Evidence(entries, roll, topics=topics, exactly_once=exactly_once)
     found = _by_connector(evidence)
-    assessed = (_assessed(evidence, name, found[name]) for name in sorted(found))
-    told = tuple(one for one in assessed if one.connector or one.situations or one.hazards)
+    names = sorted(found, key=by_name)
+    assessed = tuple(_assessed(evidence, name, found[name]) for name in names)
     mixed = tuple(remarks(evidence.older, evidence.newer)) if roll.mixed else ()
-    return Assessment(cluster, roll, told, mixed)
+    return Assessment(cluster, roll, assessed, mixed)
 
 
 class _Found(NamedTuple):
@@ -187,10 +188,14 @@ class _Found(NamedTuple):
     hazards: list[Hazard]
 
 
-def _by_connector(evidence: Evidence) -> dict[str, _Found]:
-    """What was found, of every connector that either release knows and of all that is gone."""
-    there = {"", *evidence.newer.config.connectors, *evidence.older.config.connectors}
-    found = defaultdict(lambda: _Found([], [], []), {name: _Found([], [], []) for name in there})
+def _by_connector(evidence: Evidence) -> dict[str | None, _Found]:
+    """What was found, of every connector that either release knows and of all that is gone.
+
+    Of the cluster as a whole (None) only if there is something.
+    """
+    there = {*evidence.newer.config.connectors, *evidence.older.config.connectors}
+    found: dict[str | None, _Found] = defaultdict(lambda: _Found([], [], []))
+    found.update({name: _Found([], [], []) for name in there})
     for seen in _situations(evidence):
         found[seen.sighting.connector].seen.append(seen)
     for change in _changes(evidence):
@@ -251,18 +256,16 @@ def _disagreement(evidence: Evidence) -> list[Hazard]:
     return [Hazard(Danger.OFFSETS_DISAGREE, place, reason)]
 
 
-def _assessed(evidence: Evidence, name: str, found: _Found) -> Assessed:
+def _assessed(evidence: Evidence, name: str | None, found: _Found) -> Assessed:
+    divergences = tuple(_divergence(one, found.seen) for one in found.changes)
+    seen, met = tuple(found.seen), tuple(found.hazards)
+    if name is None:
+        return Assessed(None, (), divergences, seen, met, ())
     roll, older, newer = evidence.roll, evidence.older, evidence.newer
     views = (view(evidence.read_by(profile), name) for profile in (roll.start, roll.goal))
     differs = bool(found.changes or found.seen) and name in newer.config.connectors
-    return Assessed(
-        name,
-        tuple(views) if name else (),
-        tuple(_divergence(one, found.seen) for one in found.changes),
-        tuple(found.seen),
-        tuple(found.hazards),
-        tuple(next_writes(older, newer, name)) if roll.mixed and differs else (),
-    )
+    writes = tuple(next_writes(older, newer, name)) if roll.mixed and differs else ()
+    return Assessed(name, tuple(views), divergences, seen, met, writes)
 
 
 def _divergence(change: Change, seen: Sequence[Seen]) -> Divergence:

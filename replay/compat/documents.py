@@ -16,9 +16,7 @@ from controlplane.core.state import Topics
 from replay.compat.assessing import Assessed, Assessment, Divergence, Seen, Verdict
 from replay.compat.steps import Step
 from replay.compat.writing import Written
-
-CLUSTER = "(cluster)"
-"""What stands for the name of a connector where the whole cluster is meant."""
+from replay.findings import called
 
 
 def worst(assessments: Iterable[Assessment]) -> Verdict:
@@ -50,7 +48,7 @@ def _roll(assessment: Assessment, topics: Topics) -> dict[str, Any]:
 
 def _assessed(one: Assessed, topics: Topics) -> dict[str, Any]:
     return {
-        "connector": one.connector or None,
+        "connector": one.connector,
         "verdict": one.verdict.words,
         "views": [msgspec.to_builtins(view, str_keys=True) for view in one.views],
         "divergences": [_divergence(found, topics) for found in one.divergences],
@@ -138,7 +136,7 @@ def _suite(root: ET.Element, assessment: Assessment, topics: Topics) -> None:
         errors="0",
     )
     for one in assessment.assessed:
-        name = safe(one.connector) or CLUSTER
+        name = called(one.connector)
         case = ET.SubElement(suite, "testcase", classname=safe(assessment.cluster), name=name)
         if one in failed:
             words = one.verdict.words

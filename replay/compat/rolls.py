@@ -57,6 +57,10 @@ class Roll(msgspec.Struct, frozen=True):
         """Whether the newer release has a behaviour (a field of `Profile`) that the older lacks."""
         return bool(getattr(self.newer, field)) and not getattr(self.older, field)
 
+    def loses(self, field: str) -> bool:
+        """Whether the older release has a behaviour that the newer one lacks."""
+        return bool(getattr(self.older, field)) and not getattr(self.newer, field)
+
     def __str__(self) -> str:
         return f"{self.start.release} to {self.goal.release}, {self.mode.value}"
 

@@ -16,8 +16,8 @@ from replay.findings import Severity
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     """A situation, recognised in a log."""
 
-    connector: str = ""
-    """Whom it is about; empty: the whole cluster."""
+    connector: str | None = None
+    """Whom it is about; None: the whole cluster."""
     evidence: tuple[Position, ...]
     severity: Severity
     sentence: str

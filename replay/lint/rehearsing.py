@@ -23,7 +23,7 @@ from controlplane.core.safe_text import count
 from controlplane.core.shown import change as change_text
 from controlplane.core.state import ClusterState, Topics
 from replay.compat.steps import verb, written
-from replay.findings import Finding, Severity
+from replay.findings import Finding, Severity, by_name
 from replay.lint.cleaning import cleaned
 
 CHANGES_SHOWN = 5
@@ -54,13 +54,13 @@ def lint(
         return hazards(read, profile, topics=names, exactly_once=exactly_once)
 
     running, dangers = known(log), met(log)
-    found: dict[tuple[str, str], Finding] = {}
+    found: dict[tuple[str | None, str], Finding] = {}
     for tombstones, later in ((True, ""), (False, " (once the tombstones are gone, too)")):
         left = cleaned(log, names, tombstones=tombstones)
         rehearsal = Rehearsal(cluster, running, known(left), later)
         for one in (*rehearsal.findings(), *_thrown(cluster, dangers, met(left), later)):
             found.setdefault((one.connector, one.kind), one)
-    return sorted(found.values(), key=lambda one: (one.connector, one.kind))
+    return sorted(found.values(), key=lambda one: (by_name(one.connector), one.kind))
 
 
 class Rehearsal(msgspec.Struct, frozen=True):

@@ -231,9 +231,9 @@ def test_dependents_are_looked_at_after_what_they_depend_on() -> None:
     ]
     checked = check(Definition.of(keys), {"a": "x"}, nothing)
     missing = 'Missing required configuration "b" which has no default value.'
-    assert checked["a"].errors == ["Invalid value x for configuration a: Not a number of type INT"]
-    assert checked["b"].errors == [missing, missing]
-    assert checked["gone"].errors == ["gone is referred in the dependents, but not defined."]
+    assert checked["a"].errors == ("Invalid value x for configuration a: Not a number of type INT",)
+    assert checked["b"].errors == (missing, missing)
+    assert checked["gone"].errors == ("gone is referred in the dependents, but not defined.",)
     assert not checked["gone"].visible
 
 
@@ -244,7 +244,7 @@ def test_a_circle_of_dependents_ends() -> None:
         ConfigKey(name="b", type="INT", default="1", dependents=("c",)),
         ConfigKey(name="c", type="INT", default="1", dependents=("b",)),
     ]
-    assert [one.errors for one in check(Definition.of(keys), {}, nothing).values()] == [[], [], []]
+    assert [one.errors for one in check(Definition.of(keys), {}, nothing).values()] == [(), (), ()]
 
 
 def test_a_definition_within_another() -> None:
@@ -263,6 +263,6 @@ def test_a_definition_within_another() -> None:
         ("t.x.grouped", 4, "T: x: G"),
     ]
     checked = check(Definition.of(found), {"t.x.needed": "1", "t.x.high": "0"}, nothing)
-    assert checked["t.x.high"].errors == [
-        "Invalid value 0 for configuration high: Value must be at least 1"
-    ]
+    assert checked["t.x.high"].errors == (
+        "Invalid value 0 for configuration high: Value must be at least 1",
+    )

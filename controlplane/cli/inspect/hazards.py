@@ -35,7 +35,7 @@ async def show(source: Source, profile: Profile | None, output: str, connector: 
     """
     entries = await source.entries()
     every = _of_all(source, entries) if profile is None else _of(source, entries, profile)
-    found = [one for one in every if connector is None or one.hazard.connector in ("", connector)]
+    found = [one for one in every if connector is None or one.hazard.connector in (None, connector)]
     by_place = {entry.position: entry for entry in entries}
     if output == "json":
         told = {
@@ -112,7 +112,7 @@ def _cells(source: Source, met: Met, entry: Entry) -> tuple[str, ...]:
         ", ".join(spans(met.releases)),
         records.place(hazard.position, source.topics),
         records.key(entry),
-        hazard.connector or named or "",
+        (named if hazard.connector is None else hazard.connector) or "",
         redacted_text(hazard.reason),
     )
 
@@ -126,7 +126,7 @@ def _document(met: Met, by_place: Mapping[Position, Entry]) -> dict[str, Any]:
     return {
         "danger": hazard.danger.value,
         "reason": redacted_text(hazard.reason),
-        "connector": hazard.connector or None,
+        "connector": hazard.connector,
         "record": records.document(by_place[hazard.position]),
         **({"releases": list(spans(met.releases))} if met.releases else {}),
     }

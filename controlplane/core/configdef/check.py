@@ -4,38 +4,21 @@ Kafka: `ConfigDef.validateAll`, `ConfigDef.embed`.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
-from controlplane.core.configdef.definition import Definition, judged
+from controlplane.core.configdef.checked import Findings
+from controlplane.core.configdef.definition import Definition
 from controlplane.core.configdef.keys import ConfigKey
-from controlplane.core.configdef.values import FindClass, Value
+from controlplane.core.configdef.values import FindClass
 from controlplane.core.records import Properties
 
 
-@dataclass(slots=True)
-class Checked:
-    """What came of one key. More errors may be found later: this is changed in place."""
-
-    name: str
-    value: Value = None
-    errors: list[str] = field(default_factory=list)
-    recommended: Sequence[str] = ()
-    visible: bool = True
-
-
-def check(definition: Definition, config: Properties, find: FindClass) -> dict[str, Checked]:
+def check(definition: Definition, config: Properties, find: FindClass) -> Findings:
     """Every key of a definition, in its order, and what is wrong with the config."""
-    checked = {key.name: Checked(key.name) for key in definition.keys}
-    for name in definition.missing:
-        told = f"{name} is referred in the dependents, but not defined."
-        checked[name] = Checked(name, errors=[told], visible=False)
-    for name, key, absent in definition.looks:  # most keys are absent from most configs
-        known = absent if name not in config else None
-        found = checked[name]
-        found.value, errors = known or judged(key, config, find)
-        if errors:
-            found.errors += errors
-    return checked
+    findings = dict(definition.untold)  # most keys are absent from most configs
+    told = (look for name in config if (look := definition.looks.get(name)) is not None)
+    for look in (*definition.open_looks, *told):
+        findings[look.key.name] = look.at(config, find)
+    return findings
 
 
 def groups(keys: Iterable[ConfigKey]) -> list[str]:

@@ -6,10 +6,10 @@ only what is Connect's own is looked at; without Kafka's own definitions, nothin
 a class. Kafka: `AbstractHerder#validateConnectorConfig`.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from controlplane.core.configdef.check import Checked, groups
+from controlplane.core.configdef.check import groups
+from controlplane.core.configdef.checked import Findings, blame
 from controlplane.core.configdef.definition import Definition
 from controlplane.core.configdef.keys import ConfigKey
 from controlplane.core.configdef.values import Invalid
@@ -74,8 +74,8 @@ class _Looked(NamedTuple):
     plugin: Plugin
     keys: tuple[ConfigKey, ...]
     own_keys: tuple[ConfigKey, ...]
-    checked: Mapping[str, Checked]
-    own: Mapping[str, Checked]
+    checked: Findings
+    own: Findings
     """What the connector found. It counts more than what Connect found under the same key."""
     parts: tuple[Validation, ...]
     """Client overrides and converters."""
@@ -135,19 +135,19 @@ def _validated(subject: Subject, plugin: Plugin) -> _Looked:
     return _Looked(subject, plugin, keys, defined.keys, checked, own, parts)
 
 
-def _refuse_nulls(subject: Subject, checked: dict[str, Checked]) -> None:
+def _refuse_nulls(subject: Subject, checked: Findings) -> None:
     for name, value in subject.config.items():
         if value is None:
-            checked.setdefault(name, Checked(name)).errors.append(_NULL)
+            blame(checked, name, _NULL)
 
 
-def _own(subject: Subject, plugin: Plugin, definition: Definition) -> dict[str, Checked]:
+def _own(subject: Subject, plugin: Plugin, definition: Definition) -> Findings:
     """What the connector itself finds."""
     checked = subject.check(definition)
     for name, error in errors_of(plugin.checks, subject.config):
-        checked.setdefault(name, Checked(name)).errors.append(error)
+        blame(checked, name, error)
     if subject.profile.refuses_nulls and not subject.profile.plugins_take_nulls:
-        for name, found in checked.items():
-            if name in subject.config and subject.config[name] is None:
-                found.errors.append(_NULL)
+        for name in checked.keys() & subject.config.keys():
+            if subject.config[name] is None:
+                blame(checked, name, _NULL)
     return checked

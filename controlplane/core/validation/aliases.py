@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from controlplane.core.configdef.check import Checked, embedded
+from controlplane.core.configdef.check import embedded
+from controlplane.core.configdef.checked import Findings, blame, tell
 from controlplane.core.configdef.keys import ConfigKey
 from controlplane.core.configdef.valid import abstract, check_class
 from controlplane.core.configdef.values import Invalid, JavaClass, Value, parse
@@ -45,22 +46,22 @@ def aliased_keys(subject: Subject) -> Iterator[ConfigKey]:
             yield from _keys(subject, listed, alias)
 
 
-def check_aliased(subject: Subject, checked: dict[str, Checked]) -> None:
+def check_aliased(subject: Subject, checked: Findings) -> None:
     """Look at the classes of these plugins, and recommend all that there are."""
     for listed in _LISTS:
         for alias in _aliases(subject, listed):
             names = [plugin.class_name for plugin in subject.path.of_kind(listed.kind)]
             found = checked[f"{listed.key}.{alias}.type"]
-            found.recommended = names
-            versioned = checked.get(f"{listed.key}.{alias}{VERSION}")
+            tell(checked, found.name, recommended=names)
+            versioned = f"{listed.key}.{alias}{VERSION}"
             version = version_of(subject, listed.kind, found.value)
-            if versioned is not None and version is not None:
-                versioned.recommended = [version]
+            if versioned in checked and version is not None:
+                tell(checked, versioned, recommended=[version])
             try:
                 _check_negation(subject, listed, alias)
                 _check_type(subject, listed, found.name, found.value)
             except Invalid as invalid:
-                found.errors.append(str(invalid))
+                blame(checked, found.name, str(invalid))
 
 
 def _aliases(subject: Subject, listed: _Aliased) -> list[str]:

@@ -5,7 +5,7 @@ Kafka: `AbstractHerder#validateConverterConfig`.
 
 from collections.abc import Iterator, Mapping
 
-from controlplane.core.configdef.check import Checked
+from controlplane.core.configdef.checked import Checked
 from controlplane.core.configdef.values import JavaClass
 from controlplane.core.validation.result import Validation, in_hash_order, prefixed
 from controlplane.core.validation.subject import Subject

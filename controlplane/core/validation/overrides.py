@@ -5,7 +5,7 @@ Kafka: `AbstractHerder#validateClientOverrides`, `connector.policy`.
 
 from collections.abc import Iterator
 
-from controlplane.core.configdef.check import Checked
+from controlplane.core.configdef.checked import Checked
 from controlplane.core.configdef.values import parse
 from controlplane.core.java import hash_map_order, trim
 from controlplane.core.records import Properties
@@ -58,11 +58,11 @@ def _overrides(subject: Subject, client: str, prefix: str, texts: Properties) ->
     return prefixed(keys, [by_name[name] for name in hash_map_order(by_name)], prefix)
 
 
-def _refusals(subject: Subject, name: str) -> list[str]:
+def _refusals(subject: Subject, name: str) -> tuple[str, ...]:
     policy = subject.worker.override_policy
     if policy is None:
         policy = "All" if subject.profile.overrides_allowed else "None"
     if policy == "All" or (policy == "Principal" and name in _PRINCIPAL):
-        return []
+        return ()
     refused = f"The '{policy}' policy does not allow '{name}' to be overridden"
-    return [f"{refused} in the connector configuration."]
+    return (f"{refused} in the connector configuration.",)

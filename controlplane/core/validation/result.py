@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from controlplane.core.configdef.check import Checked
+from controlplane.core.configdef.checked import Checked
 from controlplane.core.configdef.keys import ConfigKey
 from controlplane.core.configdef.values import shown
 from controlplane.core.java import hash_map_order
@@ -105,7 +105,7 @@ def value_info(checked: Checked, prefix: str = "") -> ValueInfo:
         name=prefix + checked.name,
         value=shown(checked.value),
         recommended_values=tuple(checked.recommended),
-        errors=tuple(checked.errors),
+        errors=checked.errors,
         visible=checked.visible,
     )
 

@@ -5,7 +5,7 @@ Kafka: `SinkConnectorConfig#validate`, `DistributedHerder#validateSinkConnectorG
 
 from collections.abc import Iterator
 
-from controlplane.core.configdef.check import Checked
+from controlplane.core.configdef.checked import Checked, Findings, blame
 from controlplane.core.configdef.keys import ConfigKey
 from controlplane.core.configdef.regexes import matches, pattern_error
 from controlplane.core.configdef.values import parse, text_of
@@ -33,7 +33,7 @@ def fail_at_first_error(subject: Subject) -> None:
         raise Failed(CONFIG, text)
 
 
-def check_sink(subject: Subject, checked: dict[str, Checked]) -> None:
+def check_sink(subject: Subject, checked: Findings) -> None:
     """Which topics it reads, and in which group.
 
     Raises:
@@ -41,19 +41,19 @@ def check_sink(subject: Subject, checked: dict[str, Checked]) -> None:
     """
     if subject.profile.sink_errors_listed:
         for key, text in _topic_errors(subject):
-            checked[key].errors.append(text)
+            blame(checked, key, text)
     group, override = subject.worker.group_id, subject.config.get(_GROUP)
     if _GROUP in subject.config and subject.profile.sink_errors_listed:
-        found = checked.setdefault(_GROUP, Checked(_GROUP, override))
+        checked.setdefault(_GROUP, Checked(_GROUP, override))
         if override == group:
             told = f"Consumer group {group} conflicts with Connect worker group {group}"
-            found.errors.append(told)
+            blame(checked, _GROUP, told)
     elif f"connect-{checked['name'].value}" == group:
         told = (
             f"Consumer group for sink connector named {checked['name'].value} conflicts with "
             f"Connect worker group {group}"
         )
-        checked["name"].errors.append(told)
+        blame(checked, "name", told)
 
 
 def _told(subject: Subject, key: str) -> str:

@@ -3,14 +3,14 @@
 Kafka: `DistributedHerder#validateSourceConnectorExactlyOnceSupport`, `…TransactionBoundary`.
 """
 
-from collections.abc import Mapping
-
-from controlplane.core.configdef.check import Checked
+from controlplane.core.configdef.checked import Checked, Findings, blame
 from controlplane.core.plugins import Plugin
 from controlplane.core.validation.capabilities import exactly_once
 from controlplane.core.validation.subject import Subject
 
 _SUPPORT, _BOUNDARY = "exactly.once.support", "transaction.boundary"
+
+_DISABLED = "This worker does not have exactly-once source support enabled."
 
 _NO_SUPPORT = {
     None: (
@@ -29,18 +29,18 @@ _NO_BOUNDARIES = (
 )
 
 
-def check_source(subject: Subject, plugin: Plugin, checked: Mapping[str, Checked]) -> None:
+def check_source(subject: Subject, plugin: Plugin, checked: Findings) -> None:
     """What only a worker and the connector together can tell."""
     support, boundary = checked.get(_SUPPORT), checked.get(_BOUNDARY)
     if support is not None and _says(support, "required"):
         if not subject.worker.exactly_once_source:
-            support.errors.append("This worker does not have exactly-once source support enabled.")
+            blame(checked, _SUPPORT, _DISABLED)
         supported = exactly_once(plugin.exactly_once, subject.config)
         if not supported:
-            support.errors.append(_NO_SUPPORT[supported])
+            blame(checked, _SUPPORT, _NO_SUPPORT[supported])
     own = plugin.transaction_boundaries == "supported"
     if boundary is not None and _says(boundary, "connector") and not own:
-        boundary.errors.append(_NO_BOUNDARIES)
+        blame(checked, _BOUNDARY, _NO_BOUNDARIES)
 
 
 def _says(found: Checked, word: str) -> bool:

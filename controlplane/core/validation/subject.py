@@ -4,7 +4,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from controlplane.core.configdef.check import Checked, check
+from controlplane.core.configdef.check import check
+from controlplane.core.configdef.checked import Checked, Findings
 from controlplane.core.configdef.definition import Definition
 from controlplane.core.configdef.values import JavaClass
 from controlplane.core.context import Context, Worker
@@ -43,7 +44,7 @@ class Subject(NamedTuple):
         """The same worker, another config."""
         return self._replace(config=config)
 
-    def check(self, definition: Definition) -> dict[str, Checked]:
+    def check(self, definition: Definition) -> Findings:
         """The config, held against a definition.
 
         What a config provider will fill in is known to nobody yet, and believed.

@@ -3,9 +3,9 @@
 There is one version of each plugin here: ranges that a config asks for are not looked at.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from controlplane.core.configdef.check import Checked
+from controlplane.core.configdef.checked import Findings, tell
 from controlplane.core.configdef.definition import Definition
 from controlplane.core.configdef.values import JavaClass, Value
 from controlplane.core.plugins import Plugin
@@ -35,22 +35,22 @@ def connects_version(plugin: Plugin, profile: Profile) -> dict[str, str | None]:
     return {_CONNECTOR: plugin.version} if profile.versioned_plugins else {}
 
 
-def recommend(subject: Subject, plugin: Plugin, checked: Mapping[str, Checked]) -> None:
+def recommend(subject: Subject, plugin: Plugin, checked: Findings) -> None:
     """Tell which converters there are, and which versions of what is used."""
     if _CONNECTOR not in checked:
         return
-    checked[_CONNECTOR].recommended = [plugin.version]
+    tell(checked, _CONNECTOR, recommended=[plugin.version])
     for name, kind in _KINDS.items():
-        checked[name].recommended = [one.class_name for one in subject.path.of_kind(kind)]
+        tell(checked, name, recommended=[one.class_name for one in subject.path.of_kind(kind)])
         version = version_of(subject, kind, checked[name].value)
-        checked[name + VERSION].recommended = [] if version is None else [version]
+        tell(checked, name + VERSION, recommended=[] if version is None else [version])
 
 
-def hide_unused(checked: Mapping[str, Checked]) -> None:
+def hide_unused(checked: Findings) -> None:
     """There is no version to ask for where there is no converter."""
     for name in _KINDS:
         if name + VERSION in checked:
-            checked[name + VERSION].visible = checked[name].value is not None
+            tell(checked, name + VERSION, visible=checked[name].value is not None)
 
 
 def version_of(subject: Subject, kind: str, found: Value) -> str | None:

@@ -79,4 +79,4 @@ class Groups:
             "then both run every connector, and each overwrites what the other reports."
         )
         evidence, words = [moved.position, told.position], Words(sentence, advice)
-        yield self._about.finding("two-clusters-one-topic", Severity.DANGER, "", evidence, words)
+        yield self._about.finding("two-clusters-one-topic", Severity.DANGER, None, evidence, words)

@@ -23,18 +23,18 @@ class Keys:
 
     def __init__(self, about: About) -> None:
         self._about = about
-        self._split: dict[tuple[str, str], dict[bytes | None, _Parts]] = {}
+        self._split: dict[tuple[str | None, str], dict[bytes | None, _Parts]] = {}
 
     def see(self, told: Told) -> Iterator[Finding]:
         """Only of keys that lie in several partitions something is kept."""
         entry, previous = told.entry, told.previous
         if previous is not None:
-            topic = self._split.get((told.connector, entry.topic), {})
+            topic = self._split.get((told.about, entry.topic), {})
             if entry.key in topic:
                 topic[entry.key][entry.partition] = entry
             elif previous.entry.partition != entry.partition:
                 parts = {previous.entry.partition: previous.entry, entry.partition: entry}
-                self._split.setdefault((told.connector, entry.topic), {})[entry.key] = parts
+                self._split.setdefault((told.about, entry.topic), {})[entry.key] = parts
         return iter(())
 
     def end(self) -> Iterator[Finding]:
@@ -43,8 +43,10 @@ class Keys:
             unlike = [parts for parts in split.values() if _disagree(parts)]
             yield self._finding(name, topic, list(split.values()), unlike)
 
-    def _finding(self, name: str, topic: str, split: list[_Parts], unlike: list[_Parts]) -> Finding:
-        of = f" of {name}" if name else ""
+    def _finding(
+        self, name: str | None, topic: str, split: list[_Parts], unlike: list[_Parts]
+    ) -> Finding:
+        of = "" if name is None else f" of {name}"
         severity = Severity.DANGER if unlike else Severity.INFO
         fate = (
             f"{count(len(unlike), 'key')} with different values: which one counts is a matter of "

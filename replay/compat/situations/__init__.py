@@ -109,7 +109,13 @@ SITUATIONS: tuple[Situation, ...] = (
         cluster.aborted_configs,
         frozenset(Aspect) - _REPORTED,
     ),
-    Situation(16, "envelopes", "KIP-174", cluster.had_converters, cluster.envelopes),
+    Situation(
+        16,
+        "envelopes",
+        "KIP-174",
+        lambda roll: roll.loses("internal_converters"),
+        cluster.envelopes,
+    ),
     Situation(
         17,
         "created-in-state",
@@ -125,6 +131,12 @@ SITUATIONS: tuple[Situation, ...] = (
         lambda roll: roll.gains("status_version"),
         statuses.plugin_version,
     ),
-    Situation(19, "refused-clients", "KIP-896", cluster.before_floor, cluster.refused_clients),
+    Situation(
+        19,
+        "refused-clients",
+        "KIP-896",
+        lambda roll: roll.gains("clients_outlive_kip_896") and roll.newer.status_version,
+        cluster.refused_clients,
+    ),
 )
 """All nineteen, in the order of the version matrix; the fourteenth has two forms."""

@@ -5,16 +5,9 @@ from collections.abc import Iterator
 from controlplane.core.diff import diff
 from controlplane.core.evolve import fold
 from replay.compat.evidence import Evidence, Told
-from replay.compat.rolls import Roll
 from replay.compat.sightings import Sighting
 from replay.compat.steps import Step, When, verb
 from replay.findings import Severity
-
-CONVERTERS_UNTIL = "3.0.0"
-"""Before this release the internal topics could be written with other converters (KIP-174)."""
-
-BROKERS_SINCE = "2.1.0"
-"""Clients from before this release are refused by brokers from 4.0 on (KIP-896)."""
 
 ENVELOPE = {"schema", "payload"}
 
@@ -106,12 +99,6 @@ def _is_envelope(told: Told) -> bool:
     return isinstance(told.content, dict) and set(told.content) == ENVELOPE
 
 
-def had_converters(roll: Roll) -> bool:
-    """Whether the older release can be told how to write its topics, and the newer cannot."""
-    older, newer = roll.older, roll.newer
-    return older.within(None, CONVERTERS_UNTIL) and newer.within(CONVERTERS_UNTIL, None)
-
-
 def refused_clients(evidence: Evidence) -> Iterator[Sighting]:
     """19: the log was written by workers of a time whose brokers may refuse the older release."""
     told = [one for one in evidence.status if one.text("version") is not None]
@@ -129,8 +116,3 @@ def refused_clients(evidence: Evidence) -> Iterator[Sighting]:
                 ),
             ),
         )
-
-
-def before_floor(roll: Roll) -> bool:
-    """Whether the older release's clients are refused by brokers of the newer one's time."""
-    return roll.older.within(None, BROKERS_SINCE) and roll.newer.status_version

@@ -157,7 +157,7 @@ class Case(NamedTuple):
     logs: Callable[[], Log | list[Log]]
     severity: Severity | None = None
     """None: nothing of this kind."""
-    connector: str = ""
+    connector: str | None = None
     evidence: tuple[str, ...] = ()
 
     def clusters(self) -> list[Cluster]:
@@ -170,7 +170,9 @@ class Case(NamedTuple):
 Build = Callable[[], Log | list[Log]]
 
 
-def holds(kind: str, severity: Severity, connector: str, *evidence: str) -> Callable[[Build], Case]:
+def holds(
+    kind: str, severity: Severity, connector: str | None, *evidence: str
+) -> Callable[[Build], Case]:
     """A log that contains something once."""
     return lambda build: Case(kind, build, severity, connector, evidence)
 

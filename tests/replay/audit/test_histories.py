@@ -39,7 +39,7 @@ def test_all_is_pinned_and_clusters_have_nothing_in_common() -> None:
     known = PINNED.read_text(encoding="utf-8").splitlines()
     alone = [one for one in found if one.kind != "two-clusters-one-topic"]
     assert sorted(line for line in lines(alone)) == sorted(line for line in known if line)
-    (shared,) = (one for one in found if one.connector == "" and one not in alone)
+    (shared,) = (one for one in found if one.connector is None and one not in alone)
     assert shared.severity is Severity.DANGER
     assert "compacted-3.9 and compacted-3.9.before" in shared.sentence
 

@@ -21,7 +21,7 @@ class Pair(NamedTuple):
     planted: Planted
     alike: Planted
     severity: Severity
-    connector: str = "a"
+    connector: str | None = "a"
     mode: Mode | None = None
 
 
@@ -135,7 +135,7 @@ PAIRS = {
             CONFIG, "session-keys", {"key": "AQ", "algorithm": "A", "creation-timestamp": 1}
         ),
         WARNING,
-        connector="",
+        connector=None,
         mode=Mode.ROLLING,
     ),
     11: Pair(
@@ -171,7 +171,7 @@ PAIRS = {
         running().put(CONFIG, "connector-b", ENVELOPE),
         running().put(CONFIG, "connector-b", {"properties": ENVELOPE}),
         DANGER,
-        connector="",
+        connector=None,
     ),
     17: Pair(
         "created-in-state",
@@ -196,7 +196,7 @@ PAIRS = {
         running().status("connector-a", "RUNNING", version="1.0"),
         running().status("connector-a", "RUNNING"),
         WARNING,
-        connector="",
+        connector=None,
     ),
 }
 

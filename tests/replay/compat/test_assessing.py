@@ -2,8 +2,9 @@
 
 from controlplane.core.hazards import Danger
 from controlplane.core.profiles import Profile
-from controlplane.core.state import Aspect
+from controlplane.core.state import Aspect, Topics
 from replay.compat import Assessment, Mode, Verdict, assess, roll
+from replay.compat.documents import document, junit
 from replay.compat.steps import When
 from tests.replay.compat.planting import CONFIG, STOPPED, Planted, running, stopped
 
@@ -150,3 +151,15 @@ def test_with_exactly_once_support_aborted_records_are_nothing() -> None:
         ["STARTED", "STARTED"],
         ["STARTED", "PAUSED"],
     ]
+
+
+def test_the_empty_name_is_a_name() -> None:
+    """A connector may be called nothing at all; it is not the cluster as a whole."""
+    log = Planted().config("b").status("task--0", "RUNNING").status("task--0", "STOPPED")
+    assessment = told(log, "3.9", "3.4")
+    assert [one.connector for one in assessment.assessed] == ["", "b"]
+    (divergence,) = assessment.assessed[0].divergences
+    assert divergence.change.aspect is Aspect.TASK_STATUS
+    shown = document([assessment], Topics())["rolls"][0]["connectors"]
+    assert [one["connector"] for one in shown] == ["", "b"]
+    assert 'name="&quot;&quot;"' in junit([assessment], Topics())

@@ -81,7 +81,9 @@ def test_connectors_and_tasks_are_foretold(
     told = foretold(log, story, change)
     for number in change.observed:
         step = story[number]
-        views = [view_of(one, step.release or "") for one in told.assessed if one.connector]
+        views = [
+            view_of(one, step.release or "") for one in told.assessed if one.connector is not None
+        ]
         names = [one.connector for one in told.assessed if one.connector]
         listed = {name for name, view in zip(names, views, strict=True) if view.configured}
         assert {*answer(step, "/connectors")} == listed

@@ -256,7 +256,7 @@ def test_an_aborted_end_of_the_config_topic_keeps_members_apart() -> None:
     pair = PAIRS[15]._replace(mode=Mode.ROLLING)
     log = running().target("a", V2_PAUSED).abort().target("a", V2_PAUSED).commit()
     (one,) = seen(pair, log, 15)
-    assert (one.sighting.connector, one.sighting.severity) == ("", DANGER)
+    assert (one.sighting.connector, one.sighting.severity) == (None, DANGER)
 
 
 def test_members_are_brought_together_by_any_record() -> None:

@@ -36,7 +36,7 @@ def story(histories: Path) -> dict[int, Step]:
     return {one.n: one for one in read_story(histories / "compacted-3.9.story.jsonl")}
 
 
-def said(found: list[Finding]) -> set[tuple[str, str]]:
+def said(found: list[Finding]) -> set[tuple[str | None, str]]:
     """Of whom what is said, without what is merely worth knowing."""
     return {(one.connector, one.kind) for one in found if one.severity is not Severity.INFO}
 

@@ -141,7 +141,7 @@ def last_word_came_late() -> Log:
 # --- two clusters -----------------------------------------------------------------------------
 
 
-@holds("two-clusters-one-topic", DANGER, "", "status@0:5", "status@0:6")
+@holds("two-clusters-one-topic", DANGER, None, "status@0:5", "status@0:6")
 def two_groups() -> Log:
     """One group counts from 40, another one from 3, and both go on."""
     log = Log().config("a")
@@ -182,7 +182,7 @@ def comes_back_lower() -> Log:
     return log
 
 
-@holds("two-clusters-one-topic", DANGER, "", "config@0", "config@1")
+@holds("two-clusters-one-topic", DANGER, None, "config@0", "config@1")
 def one_session_key() -> list[Log]:
     """Two clusters with one session key: it is one config topic."""
     key = "c2FtZS1rZXktZm9yLWJvdGg="
