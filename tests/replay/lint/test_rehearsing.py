@@ -139,7 +139,7 @@ def test_a_kind_of_finding(kind: str) -> None:
     """It is found once, with records to show."""
     release, planted, _ = KINDS[kind]
     (one,) = (found for found in lint(planted.entries, Profile.of(release)) if found.kind == kind)
-    assert one.connector in ("a", "")
+    assert one.connector in ("a", None)
     assert {*one.evidence} <= {entry.position for entry in planted.entries}
     assert one.evidence
 
