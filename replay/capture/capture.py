@@ -5,7 +5,7 @@ only; of each partition a prefix is archived at any time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from controlplane.core.codec import decode_config
 from controlplane.core.entry import Batch
@@ -23,30 +23,9 @@ from replay.capture.secrets import Secrets
 from replay.engine.local import Local
 from replay.engine.snapshots import daily
 from replay.errors import ArchiveConflict
+from replay.progress import Progress, Unseen
 
 Ends = Mapping[str, Sequence[int]]
-
-
-class Progress(Protocol):
-    """Somebody who wants to know how far it has come."""
-
-    def begin(self, what: str, total: int) -> None:
-        """A topic begins, of which so many offsets are to be read."""
-        ...
-
-    def advance(self, amount: int) -> None:
-        """So many records were read."""
-        ...
-
-
-class Unseen:
-    """Nobody wants to know."""
-
-    def begin(self, what: str, total: int) -> None:
-        """A topic begins."""
-
-    def advance(self, amount: int) -> None:
-        """So many records were read."""
 
 
 COMMIT_RECORDS = 5_000_000

@@ -1,10 +1,11 @@
 """The engine in this process: threads over partitions, no JVM. For all but fleets the fastest."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from controlplane.core.entry import Batch
@@ -23,6 +24,10 @@ from replay.engine.reading import Reader
 from replay.kernels.batches import batch
 
 
+Ranks = Callable[[Sequence[PartPlan]], Sequence[pa.Table]]
+"""Reads parts of an offsets topic once more: the last row of each key, with its rank's time."""
+
+
 class Options(NamedTuple):
     """How to read an archive."""
 
@@ -37,7 +42,7 @@ class Local:
 
     def __init__(self, cluster: Cluster, options: Options | None = None) -> None:
         self.cluster = cluster
-        self._options = options or Options()
+        self.options = options or Options()
         self._thawed: dict[tuple[str, tuple[str, ...]], dict[str, dict[Profile, Part]]] = {}
 
     def plan(self, moment: str | None, profiles: Sequence[Profile]) -> Plan:
@@ -51,7 +56,7 @@ class Local:
 
     def plan_at(self, cut: Cut, profiles: Sequence[Profile]) -> Plan:
         """What is to be read for the states at a cut."""
-        derived = self._options.derived
+        derived = self.options.derived
         snapshot = nearest(self.cluster, cut.ends) if derived else None
         folded = tuple(topic for topic in self._known(snapshot, profiles) if topic in cut.ends)
         return planned(self.cluster, cut, Begun(snapshot, folded), derived=derived)
@@ -62,28 +67,31 @@ class Local:
         Raises:
             ArchiveCorrupt: a file is missing or damaged.
         """
-        question = Question(self.cluster.topics, profiles, plan.ends, self._options.exactly_once)
-        return states(question, self._reduced(plan, profiles))
+        reader = self._reader(profiles)
+        with ThreadPoolExecutor(_threads(plan.busy)) as threads:
+            tables = list(threads.map(reader.reduced, plan.busy))
+        return self.folded(plan, profiles, tables, _Here(reader))
 
-    def _reduced(self, plan: Plan, profiles: Sequence[Profile]) -> list[Reduced]:
+    def folded(
+        self, plan: Plan, profiles: Sequence[Profile], reduced: Iterable[pa.Table], ranks: Ranks
+    ) -> list[ClusterState]:
+        """The same of rows that somebody has reduced: for each busy part of the plan a table."""
         begun = {
             topic: known
             for topic, known in self._known(plan.snapshot, profiles).items()
             if topic in plan.folded
         }
-        reader = self._reader(profiles)
-        busy = [part for part in plan.parts if part.rows]
-        with ThreadPoolExecutor(_threads(busy)) as threads:
-            tables = list(threads.map(reader.reduced, busy))
-        batches: dict[str, list[Batch]] = {topic: [] for topic in begun}
-        for part, table in zip(busy, tables, strict=True):
-            batches.setdefault(part.topic, [])
-            if table.num_rows:
-                batches[part.topic].append(batch(part.topic, part.partition, table))
-        return [
-            Reduced(topic, some, _Ranked(reader, plan.parts_of(topic)), begun.get(topic, {}))
-            for topic, some in batches.items()
-        ]
+        tables: dict[str, list[tuple[PartPlan, pa.Table]]] = {topic: [] for topic in begun}
+        for part, table in zip(plan.busy, reduced, strict=True):
+            tables.setdefault(part.topic, []).append((part, table))
+        question = Question(self.cluster.topics, profiles, plan.ends, self.options.exactly_once)
+        return states(
+            question,
+            [
+                Reduced(topic, _batches(some), _Ranked(ranks, some), begun.get(topic, {}))
+                for topic, some in tables.items()
+            ],
+        )
 
     def _known(
         self, snapshot: Snapshot | None, profiles: Sequence[Profile]
@@ -94,7 +102,7 @@ class Local:
         key = snapshot.folded.file, tuple(one.release for one in profiles)
         if key not in self._thawed:  # asked when planning, and again when folding
             store, topics = self.cluster.store, self.cluster.topics
-            support = self._options.exactly_once
+            support = self.options.exactly_once
             self._thawed[key] = thawed(
                 store, snapshot.folded, topics, profiles, exactly_once=support
             )
@@ -105,13 +113,13 @@ class Local:
             self.cluster.store,
             self.cluster.topics,
             profiles,
-            exactly_once=self._options.exactly_once,
+            exactly_once=self.options.exactly_once,
         )
 
     def own_topics(self, config_ends: Sequence[int]) -> list[str]:
         """The offsets topics of connectors' own that are named up to these ends, as all see it."""
         topics = self.cluster.topics
-        reading = Local(self.cluster, self._options._replace(exactly_once=False))
+        reading = Local(self.cluster, self.options._replace(exactly_once=False))
         cut = {topics.config: config_ends}
         kip = [Profile.of(KIP)]
         plan = reading.plan_at(Cut(cut), kip)
@@ -137,18 +145,31 @@ _OWN_TOPIC = ("offsets.storage.topic", "\\u", "\x00")
 it can be written so that it does not look like it."""
 
 
-class _Ranked:
-    """Reads the last rows of an offsets topic once more, with their ranks."""
+class _Here:
+    """Reads the ranks of offsets in this process (`Ranks`)."""
 
-    def __init__(self, reader: Reader, plans: Sequence[PartPlan]) -> None:
+    def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._plans = plans
+
+    def __call__(self, parts: Sequence[PartPlan]) -> list[pa.Table]:
+        return [self._reader.ranked(part) for part in parts]
+
+
+class _Ranked(NamedTuple):
+    """The last rows of an offsets topic with their ranks, when they are asked for."""
+
+    ranks: Ranks
+    reduced: list[tuple[PartPlan, pa.Table]]
 
     def __call__(self) -> list[Batch]:
-        tables = ((part, self._reader.ranked(part)) for part in self._plans if part.rows)
-        return [
-            batch(part.topic, part.partition, table) for part, table in tables if table.num_rows
-        ]
+        parts = [part for part, _ in self.reduced]
+        return _batches(zip(parts, self.ranks(parts), strict=True))
+
+
+def _batches(reduced: Iterable[tuple[PartPlan, pa.Table]]) -> list[Batch]:
+    return [
+        batch(part.topic, part.partition, table) for part, table in reduced if table.num_rows
+    ]
 
 
 def _threads(parts: Sequence[PartPlan]) -> int:

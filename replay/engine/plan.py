@@ -70,6 +70,11 @@ class Plan(msgspec.Struct, frozen=True):
         every = (piece.stored for part in self.parts for piece in part.pieces)
         return list({one.file: one for one in every}.values())
 
+    @property
+    def busy(self) -> list[PartPlan]:
+        """The parts of which anything is read."""
+        return [part for part in self.parts if part.rows]
+
     def parts_of(self, topic: str) -> list[PartPlan]:
         """What is to be read of a topic."""
         return [part for part in self.parts if part.topic == topic]
