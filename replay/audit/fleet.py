@@ -4,7 +4,7 @@ Two clusters that share a config topic have the same session key: it is random, 
 Two sources that write the same topic are often meant to, in one cluster; in two, hardly ever.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
 import msgspec
@@ -18,29 +18,39 @@ from replay.findings import Finding, Severity
 _KIND = "two-clusters-one-topic"
 
 
-class _Writer(msgspec.Struct, frozen=True):
+class Writer(msgspec.Struct, frozen=True):
     """A source that writes a topic, as its cluster tells."""
 
     cluster: str
     connector: str
+    topic: str
     position: Position
 
 
-class Fleet:
-    """Gathers from each cluster who writes what, as its records go by."""
+class Shares(msgspec.Struct, frozen=True):
+    """Of one cluster, what it may have in common with others and should not."""
 
-    def __init__(self) -> None:
-        self._keys: dict[bytes, dict[str, Position]] = {}
-        self._writers: dict[str, list[_Writer]] = {}
+    cluster: str
+    keys: dict[str, Position]
+    """Its session keys, as hashes: nobody needs to know them."""
+    writers: tuple[Writer, ...]
+
+
+class Sharing:
+    """Gathers who writes what, as the records of a cluster go by."""
+
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+        self._keys: dict[str, Position] = {}
         self._sources: set[str] = set()
         self._active: dict[str, dict[str, Position]] = {}
-        """By connector and topic, in the cluster that is gone through."""
+        """By connector and topic."""
 
-    def see(self, cluster: str, seen: Told) -> None:
-        """One record of a cluster; clusters come one after the other."""
+    def see(self, seen: Told) -> None:
+        """One record."""
         match seen.record:
             case SessionKey(key):
-                self._keys.setdefault(sha256(key).digest(), {})[cluster] = seen.position
+                self._keys[sha256(key).hexdigest()] = seen.position
             case SourcePartition(name, _):
                 self._sources.add(name)
             case ConnectorConfig(name, None):
@@ -51,21 +61,31 @@ class Fleet:
                 else:
                     self._active.setdefault(name, {})[topic] = seen.position
 
-    def cluster_ends(self, cluster: str) -> None:
-        """The records of a cluster are over: only sources write topics, the others read them."""
-        for name in sorted(self._sources & self._active.keys()):
-            for topic, position in self._active[name].items():
-                self._writers.setdefault(topic, []).append(_Writer(cluster, name, position))
-        self._sources, self._active = set(), {}
+    def end(self) -> Shares:
+        """The records are over: only sources write topics, the others read them."""
+        writers = tuple(
+            Writer(self._cluster, name, topic, position)
+            for name in sorted(self._sources & self._active.keys())
+            for topic, position in self._active[name].items()
+        )
+        return Shares(self._cluster, self._keys, writers)
 
-    def end(self) -> Iterator[Finding]:
-        """What clusters have in common that they should not; told of the first of them."""
-        for shared in self._keys.values():
-            if len(shared) > 1:
-                yield _one_config_topic(shared)
-        for topic, writers in self._writers.items():
-            if len({writer.cluster for writer in writers}) > 1:
-                yield _two_writers(topic, writers)
+
+def in_common(fleet: Iterable[Shares]) -> Iterator[Finding]:
+    """What clusters have in common that they should not; told of the first of them."""
+    keys: dict[str, dict[str, Position]] = {}
+    topics: dict[str, list[Writer]] = {}
+    for one in fleet:
+        for key, position in one.keys.items():
+            keys.setdefault(key, {})[one.cluster] = position
+        for writer in one.writers:
+            topics.setdefault(writer.topic, []).append(writer)
+    for shared in keys.values():
+        if len(shared) > 1:
+            yield _one_config_topic(shared)
+    for topic, writers in topics.items():
+        if len({writer.cluster for writer in writers}) > 1:
+            yield _two_writers(topic, writers)
 
 
 def _one_config_topic(shared: dict[str, Position]) -> Finding:
@@ -82,7 +102,7 @@ def _one_config_topic(shared: dict[str, Position]) -> Finding:
     return found(_KIND, Severity.DANGER, (names[0], None), evidence, words)
 
 
-def _two_writers(topic: str, writers: list[_Writer]) -> Finding:
+def _two_writers(topic: str, writers: list[Writer]) -> Finding:
     there = ", ".join(f"{writer.connector} of {writer.cluster}" for writer in writers)
     sentence = (
         f"{topic} is written by sources of several clusters: {there} – if those clusters write to "

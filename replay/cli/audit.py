@@ -1,30 +1,25 @@
 """`replay audit`: what the logs of one cluster or many tell that no status page does."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 import msgspec
 
-from controlplane.core.order import in_order
 from controlplane.core.profiles import KIP, Profile, check_support
-from controlplane.core.safe_text import count
-from controlplane.core.shown_records import place
 from controlplane.core.state import Topics
-from replay.audit import Cluster
-from replay.audit import audit as look
+from replay.audit import Audited, Cluster, audited, together
 from replay.audit.catalogue import KINDS
 from replay.audit.thresholds import Thresholds, known, thresholds
 from replay.audit.trail.lines import read_trail
 from replay.audit.trail.trail import Request, Trail
-from replay.cli.logs import Asked, logs_argument, read_entries
+from replay.cli.fleet import Job, for_each, resume_option, worst
+from replay.cli.found import Found, print_fleet
+from replay.cli.logs import Asked, Log, logs_argument
 from replay.cli.printing import output_option, print_json, read_profile, say, table
 from replay.errors import ReplayError
 from replay.findings import Finding, Severity, called
-
-FOUND = 1
-"""Exit code: something worse than information was found."""
 
 PROBLEMS_SHOWN = 5
 """Lines of an audit stream that cannot be read and are named; the others are counted."""
@@ -90,6 +85,7 @@ def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     help="Show every kind of finding and every threshold, and end.",
 )
 @output_option()
+@resume_option
 @click.pass_context
 def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     ctx: click.Context,
@@ -100,35 +96,51 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     least: str,
     told: tuple[str, ...],
     output: str,
+    resume: Path | None,
 ) -> None:
     """Look for what went wrong in the logs of one or more clusters, and for who did what.
 
-    Exit code 0: nothing worse than information; 1: findings; 2: bad input.
+    What clusters share that they should not is looked for among all that are named. Exit code 0:
+    nothing worse than information; 1: findings; 2: bad input.
     """
     profile, limits = read_profile(release), _thresholds(told)
-    check_support(profile, exactly_once=any(one.exactly_once for one in asked))
-    everything = look(_clusters(asked, profile, _trails(asked, trails)), limits)
-    found = [one for one in everything if _Wanted(kinds, least)(one)]
-    topics = asked[0].topics
+    check_support(profile, exactly_once=any(one.reading.exactly_once for one in asked))
+    look = _Look(profile, limits, _requests_by_cluster(asked, trails))
+    done = for_each(asked, Job("auditing", look, Told), resume)
+    everything = together(one.audited for one in done.results.values())
+    found = Found(
+        [one for one in everything if _Wanted(kinds, least)(one)],
+        {cluster: one.topics for cluster, one in done.results.items()},
+    )
     if output == "json":
-        findings = [_document(one, topics) for one in found]
-        print_json({"clusters": [one.cluster for one in asked], "findings": findings})
+        print_json(found.document | {"failed": done.failed})
     else:
-        _print(found, asked)
-    ctx.exit(FOUND if any(one.severity is not Severity.INFO for one in found) else 0)
+        _print(found)
+    ctx.exit(worst([done.code, found.code]))
 
 
-def _clusters(
-    asked: Sequence[Asked], profile: Profile, trails: Mapping[str, Trail]
-) -> Iterator[Cluster]:
-    """One log after the other: the next one is read when the one before it is done."""
-    for one in asked:
-        entries = in_order(read_entries(one))
-        trail = trails[one.cluster]
-        yield Cluster(one.cluster, entries, profile, one.topics, one.exactly_once, trail)
+class Told(msgspec.Struct, frozen=True):
+    """What was found in one cluster, and the names of its topics."""
+
+    topics: Topics
+    audited: Audited
 
 
-def _trails(asked: Sequence[Asked], told: Sequence[str]) -> dict[str, Trail]:
+class _Look(msgspec.Struct, frozen=True):
+    """An audit of one cluster, and everything that decides about it."""
+
+    profile: Profile
+    limits: Thresholds
+    requests: dict[str, list[Request]]
+
+    def __call__(self, log: Log) -> Told:
+        trail = Trail(self.requests[log.cluster])
+        support = log.exactly_once
+        cluster = Cluster(log.cluster, log.entries(), self.profile, log.topics, support, trail)
+        return Told(log.topics, audited(cluster, self.limits))
+
+
+def _requests_by_cluster(asked: Sequence[Asked], told: Sequence[str]) -> dict[str, list[Request]]:
     """What is told of each cluster: `NAME=FILE` of one, `FILE` of all."""
     requests: dict[str, list[Request]] = {one.cluster: [] for one in asked}
     for text in told:
@@ -137,7 +149,7 @@ def _trails(asked: Sequence[Asked], told: Sequence[str]) -> dict[str, Trail]:
         for found in _requests(Path(path if one_cluster else text)):
             for cluster in [name] if one_cluster else requests:
                 requests[cluster].append(found)
-    return {cluster: Trail(found) for cluster, found in requests.items()}
+    return requests
 
 
 def _thresholds(told: Sequence[str]) -> Thresholds:
@@ -162,24 +174,23 @@ def _requests(path: Path) -> list[Request]:
     return read.requests
 
 
-def _print(found: Sequence[Finding], asked: Sequence[Asked]) -> None:
-    topics, several = asked[0].topics, len(asked) > 1
-    if found:
+def _print(found: Found) -> None:
+    several = len(found.topics) > 1
+    if found.findings:
         heads = ("SEVERITY", "KIND", *["CLUSTER"] * several, "CONNECTOR", _MATTER, "RECORDS")
-        table(heads, [_row(one, topics, several=several) for one in found])
+        table(heads, [_row(one, found, several=several) for one in found.findings])
         say()
-    for advice, about in _advised(found).items():
+    for advice, about in _advised(found.findings).items():
         say(f"{', '.join(about)}: {advice}")
-    what = count(len(found), "finding") if found else "no findings"
-    say(f"{', '.join(one.cluster for one in asked)}: {what}")
+    print_fleet(found)
 
 
 _MATTER = "WHAT IS THE MATTER"
 
 
-def _row(one: Finding, topics: Topics, *, several: bool) -> tuple[str, ...]:
-    records = ", ".join(place(position, topics) for position in one.evidence)
+def _row(one: Finding, found: Found, *, several: bool) -> tuple[str, ...]:
     cluster = [one.cluster] * several
+    records = ", ".join(found.places(one))
     return one.severity.value, one.kind, *cluster, called(one.connector), one.sentence, records
 
 
@@ -192,8 +203,3 @@ def _advised(found: Sequence[Finding]) -> dict[str, list[str]]:
         if name not in whom:
             whom.append(name)
     return advised
-
-
-def _document(finding: Finding, topics: Topics) -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.to_builtins(finding)
-    return told | {"evidence": [place(position, topics) for position in finding.evidence]}

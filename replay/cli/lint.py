@@ -1,73 +1,85 @@
 """`replay lint`: compact now and restart a worker; who is not what he was?"""
 
+from pathlib import Path
+
 import click
 import msgspec
 
-from controlplane.core.profiles import check_support
+from controlplane.core.profiles import Profile, check_support
 from controlplane.core.redact import redacted_text
-from controlplane.core.safe_text import count
-from controlplane.core.shown_records import place
 from controlplane.core.state import Topics
-from replay.cli.logs import Asked, log_argument, read_entries
+from replay.cli.fleet import Job, for_each, resume_option, worst
+from replay.cli.found import Found, print_fleet
+from replay.cli.logs import Asked, Log, logs_argument
 from replay.cli.printing import output_option, print_json, read_profile, say, table
-from replay.findings import Finding, Severity, called
+from replay.findings import Finding, called
 from replay.lint import lint as rehearse
-
-FOUND = 1
-"""Exit code: something was found that has to be seen to."""
 
 
 @click.command()
-@log_argument
+@logs_argument
 @click.option("--release", metavar="V", required=True, help="The release of the worker.")
 @output_option()
+@resume_option
 @click.pass_context
-def lint(ctx: click.Context, asked: Asked, release: str, output: str) -> None:
+def lint(
+    ctx: click.Context, asked: tuple[Asked, ...], release: str, output: str, resume: Path | None
+) -> None:
     """What would change if Kafka's log cleaner came by now and a worker was restarted.
 
-    Exit code 0: nothing that has to be seen to; 1: something.
+    Exit code 0: nothing that has to be seen to; 1: something; 2: bad input.
     """
     profile = read_profile(release)
-    check_support(profile, exactly_once=asked.exactly_once)
-    found = rehearse(
-        read_entries(asked),
-        profile,
-        topics=asked.topics,
-        cluster=asked.cluster,
-        exactly_once=asked.exactly_once,
+    check_support(profile, exactly_once=any(one.reading.exactly_once for one in asked))
+    done = for_each(asked, Job("linting", _Look(profile), Told), resume)
+    found = Found(
+        [finding for one in done.results.values() for finding in one.findings],
+        {cluster: one.topics for cluster, one in done.results.items()},
     )
     if output == "json":
-        findings = [_document(one, asked.topics) for one in found]
-        print_json({"cluster": asked.cluster, "release": profile.release, "findings": findings})
+        print_json({"release": profile.release} | found.document | {"failed": done.failed})
     else:
-        _print(found, asked.topics)
-        what = count(len(found), "finding") if found else "no findings"
-        say(f"{asked.cluster}, compacted and read by a worker of {profile.release}: {what}")
-    ctx.exit(FOUND if any(one.severity is not Severity.INFO for one in found) else 0)
+        _print(found)
+        print_fleet(found, f", compacted and read by a worker of {profile.release}")
+    ctx.exit(worst([done.code, found.code]))
 
 
-def _print(found: list[Finding], topics: Topics) -> None:
-    if not found:
+class Told(msgspec.Struct, frozen=True):
+    """What was found in one cluster, and the names of its topics."""
+
+    topics: Topics
+    findings: tuple[Finding, ...]
+
+
+class _Look(msgspec.Struct, frozen=True):
+    """A rehearsal with one cluster, and everything that decides about it."""
+
+    profile: Profile
+
+    def __call__(self, log: Log) -> Told:
+        found = rehearse(
+            log.entries(),
+            self.profile,
+            topics=log.topics,
+            cluster=log.cluster,
+            exactly_once=log.exactly_once,
+        )
+        return Told(log.topics, tuple(found))
+
+
+def _print(found: Found) -> None:
+    if not found.findings:
         return
-    table(
-        ("SEVERITY", "CONNECTOR", "WHAT HAPPENS", "RECORDS"),
-        [
-            (
-                one.severity.value,
-                called(one.connector),
-                redacted_text(one.sentence),
-                ", ".join(place(position, topics) for position in one.evidence),
-            )
-            for one in found
-        ],
-    )
-    for one in found:
+    several = len(found.topics) > 1
+    heads = ("SEVERITY", *["CLUSTER"] * several, "CONNECTOR", "WHAT HAPPENS", "RECORDS")
+    table(heads, [_row(one, found, several=several) for one in found.findings])
+    for one in found.findings:
         if one.advice:
-            say(f"{called(one.connector)}: {one.advice}")
+            whose = f"{one.cluster}, " if several else ""
+            say(f"{whose}{called(one.connector)}: {one.advice}")
 
 
-def _document(one: Finding, topics: Topics) -> dict[str, object]:
-    told = msgspec.to_builtins(one)
-    assert isinstance(told, dict)
-    places = [place(position, topics) for position in one.evidence]
-    return told | {"sentence": redacted_text(one.sentence), "evidence": places}
+def _row(one: Finding, found: Found, *, several: bool) -> tuple[str, ...]:
+    cluster = [one.cluster] * several
+    sentence, records = redacted_text(one.sentence), ", ".join(found.places(one))
+    return one.severity.value, *cluster, called(one.connector), sentence, records

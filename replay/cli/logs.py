@@ -1,41 +1,60 @@
-"""Logs that were named on the command line, read whole."""
+"""Logs and archives named on the command line: a cluster each, read when its turn comes."""
 
 import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
 import msgspec
 
-from controlplane.core.entry import Entry
-from controlplane.core.order import entries_of
+from controlplane.core.entry import Batch, Entry
+from controlplane.core.order import before, ends_at, entries_of, in_order
 from controlplane.core.state import Topics, check_topics
 from controlplane.logs.opening import Opening, open_log
+from replay.archive import layout
+from replay.archive.cluster import open_cluster
+from replay.archive.integrity import checked
+from replay.archive.store import Store, open_store
+from replay.engine.records import records
+from replay.errors import NoArchive
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+OBJECT_STORES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file")
+"""Schemes of what Arrow opens; a folder without one is an archive, too."""
+
+
+class Reading(NamedTuple):
+    """How what was named is to be read."""
+
+    topics: Topics
+    """Of logs: an archive knows the names of its own."""
+    exactly_once: bool
+    moment: str | None
+
 
 class Asked(NamedTuple):
-    """A log, the names of its topics, and how its workers read."""
+    """A log, or one cluster of an archive. Nothing of it is opened yet."""
 
     where: str
-    topics: Topics
-    exactly_once: bool
     cluster: str
     """What people call it."""
+    reading: Reading
+    archive: Store | None = None
 
 
-def log_argument(command: Command) -> Command:
-    """Add LOG and what has to be known about it; the command gets one argument, `asked: Asked`."""
+class Log(NamedTuple):
+    """The records of one cluster, to be read."""
 
-    @functools.wraps(command)
-    def with_log(log: str, cluster: str | None, *, exactly_once: bool, **arguments: Any) -> Any:
-        topics = _topics(arguments)
-        return command(asked=Asked(log, topics, exactly_once, cluster or log), **arguments)
-
-    with_name = click.option("--cluster", metavar="NAME", help="What to call it. [default: LOG]")
-    return click.argument("log")(with_name(_with_options(with_log)))  # type: ignore[return-value]
+    cluster: str
+    topics: Topics
+    exactly_once: bool
+    entries: Callable[[], Iterable[Entry]]
+    """In the one order. Of an archive they are read as they are gone through."""
+    head: str | None = None
+    """The hash that stands for all that is archived; None: it is a log, which may go on."""
 
 
 def logs_argument(command: Command) -> Command:
@@ -43,36 +62,13 @@ def logs_argument(command: Command) -> Command:
 
     @functools.wraps(command)
     def with_logs(
-        logs: tuple[str, ...], names: tuple[str, ...], *, exactly_once: bool, **arguments: Any
+        logs: tuple[str, ...], names: tuple[str, ...], moment: str | None, **arguments: Any
     ) -> Any:
-        topics = _topics(arguments)
-        if len(names) > len(logs):
-            raise click.UsageError("--cluster is given more often than there are logs")
-        called = [*names, *logs[len(names) :]]
-        if len({*called}) < len(called):
-            raise click.UsageError("two logs have the same name: name them with --cluster")
-        asked = [
-            Asked(log, topics, exactly_once, name) for log, name in zip(logs, called, strict=True)
-        ]
-        return command(asked=tuple(asked), **arguments)
+        reading = Reading(_topics(arguments), arguments.pop("exactly_once"), moment)
+        return command(asked=_asked(logs, names, reading), **arguments)
 
-    with_names = click.option(
-        "--cluster",
-        "names",
-        metavar="NAME",
-        multiple=True,
-        help="What to call them, once per LOG in their order. [default: LOG]",
-    )(_with_options(with_logs))
-    argument = click.argument("logs", metavar="LOG...", nargs=-1, required=True)
-    return argument(with_names)  # type: ignore[return-value]  # click changes the type
-
-
-def _topics(arguments: dict[str, Any]) -> Topics:
-    """The names of topics that were told, taken out of the arguments."""
-    named = {field: arguments.pop(f"{field}_topic") for field in Topics.__struct_fields__}
-    topics = Topics(**{field: name for field, name in named.items() if name is not None})
-    check_topics(topics)
-    return topics
+    argument = click.argument("logs", metavar="LOG|ARCHIVE...", nargs=-1, required=True)
+    return argument(_with_options(with_logs))  # type: ignore[return-value]  # click changes the type
 
 
 def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -85,34 +81,140 @@ def _options() -> list[Callable[[Any], Any]]:
     usual = msgspec.structs.asdict(Topics())
     return [
         click.option(
+            "--cluster",
+            "names",
+            metavar="NAME",
+            multiple=True,
+            help="Of archives only this one; of logs what to call them, in their order. Repeat.",
+        ),
+        click.option(
+            "--as-of",
+            "moment",
+            metavar="MOMENT",
+            help="Up to a time, a record (config@57), or a vector of ends. [default: the end]",
+        ),
+        click.option(
             "--exactly-once",
             is_flag=True,
             help="Workers run with exactly-once support: they read no aborted records.",
         ),
         *(
             click.option(
-                f"--{field}-topic", metavar="NAME", help=f"Topic of {field}. [default: {topic}]"
+                f"--{field}-topic",
+                metavar="NAME",
+                help=f"Of logs, the topic of {field}. [default: {topic}]",
             )
             for field, topic in usual.items()
         ),
     ]
 
 
-def read_entries(asked: Asked) -> list[Entry]:
+def _topics(arguments: dict[str, Any]) -> Topics:
+    """The names of topics that were told, taken out of the arguments."""
+    named = {field: arguments.pop(f"{field}_topic") for field in Topics.__struct_fields__}
+    topics = Topics(**{field: name for field, name in named.items() if name is not None})
+    check_topics(topics)
+    return topics
+
+
+# --- what was named -----------------------------------------------------------------------------
+
+
+def is_archive(where: str) -> bool:
+    """Whether a name means an archive: a folder, or a place in an object store."""
+    scheme, found, _ = where.partition("://")
+    return scheme in OBJECT_STORES if found else Path(where).is_dir()
+
+
+def _asked(named: tuple[str, ...], names: tuple[str, ...], reading: Reading) -> tuple[Asked, ...]:
+    found = [one for where in named for one in _found(where, reading)]
+    archived = sum(one.archive is not None for one in found)
+    if archived and reading.topics != Topics():
+        raise click.UsageError("an archive knows the names of its topics: tell those of logs only")
+    if names and archived:
+        if archived < len(found):
+            raise click.UsageError("--cluster means either logs or clusters of archives, not both")
+        found = _only(found, names)
+    elif names:
+        found = _called(found, names)
+    if len({one.cluster for one in found}) < len(found):
+        raise click.UsageError("two logs have the same name: name them with --cluster")
+    return tuple(found)
+
+
+def _found(where: str, reading: Reading) -> list[Asked]:
+    return clusters_of(where, reading) if is_archive(where) else [Asked(where, where, reading)]
+
+
+def clusters_of(where: str, reading: Reading) -> list[Asked]:
+    """The clusters of an archive.
+
+    Raises:
+        NoArchive: there is none.
+    """
+    store = open_store(where)
+    found = [Asked(where, name, reading, store) for name in layout.clusters(store)]
+    if not found:
+        raise NoArchive(f"{where} is no archive: make one with `replay capture`")
+    return found
+
+
+def _only(found: list[Asked], names: tuple[str, ...]) -> list[Asked]:
+    """The clusters of these names."""
+    there = {one.cluster: one for one in found}
+    for name in names:
+        if name not in there:
+            raise NoArchive(f"no cluster {name} is archived there (found: {', '.join(there)})")
+    return [there[name] for name in dict.fromkeys(names)]
+
+
+def _called(found: list[Asked], names: tuple[str, ...]) -> list[Asked]:
+    """Logs with the names that they are given, in their order."""
+    if len(names) > len(found):
+        raise click.UsageError("--cluster is given more often than there are logs")
+    called = [*names, *(one.cluster for one in found[len(names) :])]
+    return [one._replace(cluster=name) for one, name in zip(found, called, strict=True)]
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def opened(asked: Asked) -> Log:
+    """What was named, ready to be read.
+
+    Raises:
+        ReplayError: of an archive, its manifests are not what they were.
+    """
+    name, (topics, exactly_once, moment) = asked.cluster, asked.reading
+    if asked.archive is None:
+        return Log(name, topics, exactly_once, functools.partial(_read, asked))
+    cluster = open_cluster(asked.archive, name)
+    entries = functools.partial(records, checked(cluster), moment)
+    return Log(name, cluster.topics, exactly_once, entries, cluster.chain.head)
+
+
+def _read(asked: Asked) -> Iterable[Entry]:
     """Every record of a log, those of aborted transactions where there are any, too.
 
     Raises:
         LogError: it cannot be opened or read.
+        UnknownMoment: it has nothing there.
     """
-    return asyncio.run(_read(asked))
+    topics, _, moment = asked.reading
+    batches = asyncio.run(_batches(asked))
+    entries: Iterable[Entry] = entries_of(batches)
+    if moment is not None:
+        entries = before(entries, ends_at(batches, moment, topics))
+    return in_order(entries)
 
 
-async def _read(asked: Asked) -> list[Entry]:
-    opened = await open_log(asked.where, Opening(asked.topics, exactly_once=asked.exactly_once))
+async def _batches(asked: Asked) -> list[Batch]:
+    topics, exactly_once, _ = asked.reading
+    found = await open_log(asked.where, Opening(topics, exactly_once=exactly_once))
     try:
-        for problem in opened.problems:
+        for problem in found.problems:
             click.echo(f"{asked.where}: {problem}", err=True)
-        batches = opened.log.read(list(await opened.log.topics()))
-        return list(entries_of([batch async for batch in batches]))
+        batches = found.log.read(list(await found.log.topics()))
+        return [batch async for batch in batches]
     finally:
-        await opened.log.close()
+        await found.log.close()

@@ -134,7 +134,7 @@ def test_list_shows_kinds_and_thresholds() -> None:
         ([LIFE, LIFE], "two logs have the same name: name them with --cluster"),
         ([LIFE, "--cluster", "a", "--cluster", "b"], "more often than there are logs"),
         ([LIFE, "--config-topic", "connect-status"], "give each a name of its own"),
-        ([], "Missing argument 'LOG...'"),
+        ([], "Missing argument 'LOG|ARCHIVE...'"),
     ],
 )
 def test_bad_input(words: list[str], sentence: str) -> None:

@@ -90,6 +90,7 @@ def test_json(dump: Any) -> None:
         "item": "",
         "from": "STARTED",
         "to": "STOPPED",
+        "words": "STARTED → STOPPED",
         "record": "config@3",
         "explained_by": "naive-stop",
         "severity": "danger",

@@ -6,6 +6,7 @@ from controlplane.core.state import Aspect, Topics
 from replay.compat import Assessment, Mode, Verdict, assess, roll
 from replay.compat.documents import document, junit
 from replay.compat.steps import When
+from replay.compat.told import told as plain
 from tests.replay.compat.planting import CONFIG, STOPPED, Planted, running, stopped
 
 ODD = '{"properties":{"name":"a","rows":01}}'
@@ -160,6 +161,7 @@ def test_the_empty_name_is_a_name() -> None:
     assert [one.connector for one in assessment.assessed] == ["", "b"]
     (divergence,) = assessment.assessed[0].divergences
     assert divergence.change.aspect is Aspect.TASK_STATUS
-    shown = document([assessment], Topics())["rolls"][0]["connectors"]
-    assert [one["connector"] for one in shown] == ["", "b"]
-    assert 'name="&quot;&quot;"' in junit([assessment], Topics())
+    shown = [plain(assessment, Topics())]
+    connectors = document(shown)["rolls"][0]["connectors"]
+    assert [one["connector"] for one in connectors] == ["", "b"]
+    assert 'name="&quot;&quot;"' in junit(shown)

@@ -1,5 +1,8 @@
 """What holds of every log, whatever lies in it, and of every change of release."""
 
+import json
+
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +14,7 @@ from controlplane.core.profiles import PROFILES, Profile
 from controlplane.core.state import Topics
 from replay.compat import Mode, Verdict, assess, roll
 from replay.compat.documents import document, junit
+from replay.compat.told import ToldRoll, told
 from tests.laws.entries import logs
 
 ANY = st.sampled_from(PROFILES)
@@ -22,21 +26,24 @@ def test_no_bytes_end_an_assessment(
 ) -> None:
     """It can be written for machines, and shows records that are there."""
     change = roll(start, goal, Mode.ROLLING if rolling else None)
-    told = assess(log, change, exactly_once=exactly_once)
+    found = assess(log, change, exactly_once=exactly_once)
     there = {entry.position for entry in log}
-    assert all({*one.evidence} <= there for one in told.findings)
-    assert document([told], Topics())["verdict"] == told.verdict.words
-    assert junit([told], Topics()).count("<testcase ") == len(told.assessed)
+    assert all({*one.evidence} <= there for one in found.findings)
+    shown = told(found, Topics())
+    assert document([shown])["verdict"] == found.verdict.words
+    assert junit([shown]).count("<testcase ") == len(found.assessed)
+    kept = json.loads(json.dumps(msgspec.to_builtins(shown, str_keys=True)))
+    assert msgspec.convert(kept, ToldRoll, str_keys=True) == shown
 
 
 @given(log=logs(), start=ANY, goal=ANY)
 def test_every_divergence_is_told(log: list[Entry], start: Profile, goal: Profile) -> None:
     """The divergences are those of the two folds, each of them once, and no verdict hides one."""
-    told = assess(log, roll(start, goal))
-    found = [one for each in told.assessed for one in each.divergences]
+    assessment = assess(log, roll(start, goal))
+    found = [one for each in assessment.assessed for one in each.divergences]
     before, after = (fold(in_order(log), profile) for profile in (start, goal))
     assert {(one.change.connector, one.change.aspect, one.change.item) for one in found} == {
         (one.connector, one.aspect, one.item) for one in diff(before, after)
     }
     worst = max((one.severity.value != "info" for one in found), default=False)
-    assert not worst or told.verdict is not Verdict.COMPATIBLE
+    assert not worst or assessment.verdict is not Verdict.COMPATIBLE

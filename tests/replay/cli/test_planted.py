@@ -1,0 +1,65 @@
+"""What was planted is found in an archive, too: every audit and every situation, by its command."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.shown_records import place
+from replay.audit import audit
+from tests.replay.archived import capture, log_of
+from tests.replay.audit.planted import TOPICS, Case
+from tests.replay.audit.test_planted import CASES
+from tests.replay.cli.calling import call
+from tests.replay.compat.pairs import PAIRS, Pair, seen
+
+
+def archived(folder: Path, name: str, entries: Sequence[Entry]) -> None:
+    """Add a planted log to an archive, as a cluster."""
+    capture(folder, log_of(entries), name=name)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_audits(case: Case, tmp_path: Path) -> None:
+    """The same findings as in the log, word for word; the exit code is that of the worst."""
+    for cluster in case.clusters():
+        archived(tmp_path, cluster.name, list(cluster.entries))
+    found = [one for one in audit(case.clusters()) if one.kind == case.kind]
+    said = call("audit", tmp_path, "--release", "3.9.1", "--kind", case.kind, "-o", "json")
+    told = said.json["findings"]
+    assert [one["sentence"] for one in told] == [one.sentence for one in found]
+    assert [(one["connector"], one["severity"]) for one in told] == [
+        (one.connector, one.severity.value) for one in found
+    ]
+    assert [one["evidence"] for one in told] == [
+        [place(position, TOPICS) for position in one.evidence] for one in found
+    ]
+    assert said.code == any(one.severity.value != "info" for one in found)
+    assert bool(told) is (case.severity is not None)
+
+
+def situations(folder: Path, pair: Pair, number: int) -> list[dict[str, Any]]:
+    """How often a situation is seen in the archive in a folder."""
+    mode = ("--mode", pair.mode.value) if pair.mode else ()
+    said = call("compat", folder, "--from", pair.start, "--to", pair.goal, *mode, "-o", "json")
+    connectors = (one for roll in said.json["rolls"] for one in roll["connectors"])
+    found = (
+        one | {"connector": each["connector"]} for each in connectors for one in each["situations"]
+    )
+    return [one for one in found if one["situation"] == number]
+
+
+@pytest.mark.parametrize("number", PAIRS)
+def test_situations(number: int, tmp_path: Path) -> None:
+    """Seen once where it is, and not where it only seems to be."""
+    pair = PAIRS[number]
+    for name, log in (("planted", pair.planted), ("alike", pair.alike)):
+        archived(tmp_path / name, "lab", log.entries)
+    (one,) = situations(tmp_path / "planted", pair, number)
+    (sighted,) = (found.sighting for found in seen(pair, pair.planted, number))
+    assert (one["connector"], one["severity"]) == (pair.connector, pair.severity.value)
+    assert one["sentence"] == sighted.sentence
+    assert one["evidence"] == [place(position, TOPICS) for position in sighted.evidence]
+    assert not situations(tmp_path / "alike", pair, number)
