@@ -55,7 +55,7 @@ async def follow(
         await changes.beyond(seen)
 
 
-def further(start: Ends, ends: Ends) -> Ends:
+def further(start: Ends, ends: Ends) -> dict[str, list[int]]:
     """Where to go on: the ends that were read to, unless the start lay behind them."""
     return {topic: _further(start.get(topic, ()), upto) for topic, upto in ends.items()}
 

@@ -7,7 +7,7 @@ written in between. Every function here that raises a `LogError` has changed not
 import sqlite3
 from collections.abc import Sequence
 
-from controlplane.core.entry import Position
+from controlplane.core.entry import Entry, Position
 from controlplane.logs.log import LogNotUsable, Record
 from controlplane.logs.places import (
     check_epoch,
@@ -17,7 +17,7 @@ from controlplane.logs.places import (
     partition_in,
 )
 from controlplane.logs.spans import topic_in
-from controlplane.logs.sqlite.rows import Row, row_id, row_of
+from controlplane.logs.sqlite.rows import Row, entry_of, row_id, row_of
 from controlplane.logs.sqlite.schema import NUMBERS_LIMIT
 
 INSERT = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)"
@@ -39,6 +39,8 @@ class Ledger:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self.rows: list[Row] = []
+        self.appended: list[Entry] = []
+        """What this transaction appends, as whoever reads it will find it."""
         self.epoch = 0
         self._topics: dict[str, list[Slot]] = {}
         self._changed: set[Slot] = set()
@@ -46,6 +48,7 @@ class Ledger:
 
     def begin(self) -> None:
         """Call first in a transaction: look whether another process has written."""
+        self.appended = []
         (version,) = self.connection.execute("PRAGMA data_version").fetchone()
         if version != self._version:
             self._load()
@@ -108,6 +111,7 @@ class Ledger:
             offset = slot.end
             slot.end = offset + 1
             self.rows.append(row_of(row_id(slot.number, offset), record))
+            self.appended.append(entry_of(offset, record))
             positions.append(Position(topic, partition, offset))
         return positions
 

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -13,6 +14,7 @@ from controlplane.logs.compaction import Sieve
 from controlplane.logs.log import Ends, LogNotUsable, Record
 from controlplane.logs.spans import below_ends, topic_in, trim_limits
 from controlplane.logs.sqlite import compaction, files, imports, reader, traces
+from controlplane.logs.sqlite.appended import Gap, going_on
 from controlplane.logs.sqlite.backup import back_up
 from controlplane.logs.sqlite.errors import log_errors
 from controlplane.logs.sqlite.ledger import Ledger
@@ -48,7 +50,7 @@ class SqliteLog:
         self._watch = Watch(connections.watching, settings.tail_poll_interval_ms)
         self._writer: Writer | None = None
         if connections.writing:
-            self._writer = Writer(connections.writing, path, settings, self._watch.look)
+            self._writer = Writer(connections.writing, path, settings, self._watch.committed)
         self._shelf = SqliteShelf(self._pool, self._need_writer)
 
     @classmethod
@@ -114,18 +116,22 @@ class SqliteLog:
 
     async def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
         """Batches from `start` on, without end, also those that other processes append."""
-        names, at = tuple(dict.fromkeys(topics)), start
-        while True:
-            seen = self._watch.count
-            found = await self._read(
-                partial(reader.news, topics=names, start=at, settings=self._settings)
-            )
-            for batch in found.batches:
-                yield batch
-            async for batch in self._chunks(found.rest):
-                yield batch
-            at = further(at, found.ends)
-            await self._watch.beyond(seen)
+        names = tuple(dict.fromkeys(topics))
+        with self._watch.inbox() as inbox:
+            while True:
+                seen = self._watch.count
+                found = await self._read(
+                    partial(reader.news, topics=names, start=start, settings=self._settings)
+                )
+                for batch in found.batches:
+                    yield batch
+                async for batch in self._chunks(found.rest):
+                    yield batch
+                start = at = further(start, found.ends)
+                with suppress(Gap):
+                    while not await self._watch.beyond(seen, inbox):
+                        for appended in going_on(inbox.popleft(), at):
+                            yield appended
 
     async def close(self) -> None:
         """Finish what has been asked for, then close the file. Closing twice is allowed."""

@@ -28,6 +28,19 @@ def row_of(row: int, record: Record | Entry, aborted: int = 0) -> Row:
     return row, record.timestamp, record.key, record.value, headers, aborted
 
 
+def entry_of(offset: int, record: Record) -> Entry:
+    """A record as it is read back."""
+    return Entry(
+        record.topic,
+        record.partition,
+        offset,
+        record.timestamp,
+        record.key,
+        record.value,
+        record.headers,
+    )
+
+
 def encode_headers(headers: Headers) -> bytes:
     """Headers as MessagePack. Names are bytes in it, so that every `str` survives."""
     return _encode([(name.encode("utf-8", "surrogatepass"), value) for name, value in headers])

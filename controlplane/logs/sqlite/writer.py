@@ -10,13 +10,14 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import msgspec
 
+from controlplane.core.entry import Entry
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite.errors import log_error
 from controlplane.logs.sqlite.ledger import Ledger
@@ -41,10 +42,17 @@ class Work(msgspec.Struct, frozen=True):
 Outcome = tuple[Work, Any, BaseException | None]
 
 
+class Done(NamedTuple):
+    """What came of a transaction, and what it has appended."""
+
+    outcomes: Sequence[Outcome]
+    appended: Sequence[Entry] = ()
+
+
 class Writer:
     """A thread with the only connection that writes and checkpoints.
 
-    `committed` is called in the event loop after every commit.
+    `committed` is called in the event loop after every commit, with what it appended.
     """
 
     def __init__(
@@ -52,7 +60,7 @@ class Writer:
         connection: sqlite3.Connection,
         path: Path,
         settings: SqliteSettings,
-        committed: Callable[[], None],
+        committed: Callable[[Sequence[Entry]], None],
     ) -> None:
         self._path = path
         self._settings = settings
@@ -92,8 +100,8 @@ class Writer:
         ended = False
         while not ended:
             group, ended = self._next_group()
-            if group:
-                self._answer(self._commit_or_split(group))
+            for done in self._commit_or_split(group) if group else ():
+                self._answer(done)
         self._ledger.connection.close()
 
     def _next_group(self) -> tuple[list[Work], bool]:
@@ -112,30 +120,32 @@ class Writer:
                 return group, False
         return group, True
 
-    def _commit_or_split(self, group: list[Work]) -> list[Outcome]:
+    def _commit_or_split(self, group: list[Work]) -> Iterator[Done]:
         """Commit a group, or one by one what cannot be committed together."""
         try:
             self._begin()
         except LogError as error:
-            return [(work, None, error) for work in group]
+            yield _failed(group, error)
+            return
         try:
-            return self._commit(group)
+            yield self._commit(group)
         except Exception as error:  # noqa: BLE001  whatever it is, who asked must hear of it
             self._roll_back()
             if _concerns_all(error):
-                told = log_error(error, self._path)
-                return [(work, None, told) for work in group]
-            if len(group) == 1:
-                return [(group[0], None, error)]
-            return [outcome for work in group for outcome in self._commit_or_split([work])]
+                yield _failed(group, log_error(error, self._path))
+            elif len(group) == 1:
+                yield _failed(group, error)
+            else:
+                for work in group:
+                    yield from self._commit_or_split([work])
 
-    def _commit(self, group: Iterable[Work]) -> list[Outcome]:
+    def _commit(self, group: Iterable[Work]) -> Done:
         ledger = self._ledger
         ledger.begin()
         outcomes = [_perform(ledger, work) for work in group]
         ledger.flush()
         ledger.connection.execute("COMMIT")
-        return outcomes
+        return Done(outcomes, ledger.appended)
 
     def _begin(self) -> None:
         """Begin a transaction, waiting for those of other processes for a bounded time."""
@@ -167,15 +177,15 @@ class Writer:
         with suppress(sqlite3.Error):
             self._ledger.connection.execute("ROLLBACK")
 
-    def _answer(self, outcomes: list[Outcome]) -> None:
+    def _answer(self, done: Done) -> None:
         # The loop is closed when a program ends without closing the log; nobody waits then.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._answered, outcomes)
+            self._loop.call_soon_threadsafe(self._answered, done)
 
-    def _answered(self, outcomes: Iterable[Outcome]) -> None:
+    def _answered(self, done: Done) -> None:
         """In the event loop: wake those who wait, first of all who reads what is new."""
-        self._committed()
-        for work, result, error in outcomes:
+        self._committed(done.appended)
+        for work, result, error in done.outcomes:
             self._room.release()
             if work.future.done():
                 continue
@@ -192,6 +202,11 @@ def _concerns_all(error: Exception) -> TypeGuard[sqlite3.Error]:
     """
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_TOOBIG)
     return isinstance(error, sqlite3.Error) and code != sqlite3.SQLITE_TOOBIG
+
+
+def _failed(group: Iterable[Work], error: BaseException) -> Done:
+    """Nothing has been done, for one and the same reason."""
+    return Done([(work, None, error) for work in group])
 
 
 def _perform(ledger: Ledger, work: Work) -> Outcome:
