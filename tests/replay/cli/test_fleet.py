@@ -1,0 +1,230 @@
+"""`audit`, `compat` and `lint` over archives of many clusters, as people call them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.core.state import Topics
+from replay.cli.fleet import INTERRUPTED, Job, for_each
+from replay.cli.logs import Log, Reading, clusters_of
+from tests.recorded import HISTORIES
+from tests.replay.archived import capture, log_of
+from tests.replay.cli.calling import call, content, refusal
+from tests.replay.compat.planting import Planted, running, stopped
+
+ROLL = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
+CLUSTERS = ("east", "north", "west")
+
+
+def quiet() -> Planted:
+    """A paused connector whose tasks are older than its config: 3.9 may drop them."""
+    return running().target("a", {"state": "PAUSED"}).config("a", rows="2")
+
+
+def add(folder: Path, name: str, log: Planted) -> None:
+    """Archive what a log has and the archive lacks."""
+    capture(folder, log_of(log.entries), name=name)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    """Three clusters: two are compatible, and `north` needs preparation for 3.9."""
+    for name, log in zip(CLUSTERS, (stopped(), quiet(), running()), strict=True):
+        add(tmp_path / "fleet", name, log)
+    return tmp_path / "fleet"
+
+
+LINT = ("lint", "--release", "3.9")
+AUDIT = ("audit", "--release", "3.9")
+COMPAT = ("compat", "--from", "3.4", "--to", "3.9")
+
+
+# --- which clusters -----------------------------------------------------------------------------
+
+
+def test_all_clusters_and_a_summary(fleet: Path) -> None:
+    """A row for each cluster, a line about all; the exit code is that of the worst."""
+    said = call(*COMPAT, fleet)
+    assert said.code == 1
+    rows = [line.split() for line in said.out.splitlines()]
+    assert ["north", "needs", "preparation", "0", "1", "0", "1"] in rows
+    assert ["west", "compatible", "1", "0", "0", "0"] in rows
+    assert said.out.endswith("3 clusters: 1 needs preparation, 2 compatible\n")
+
+
+@pytest.mark.parametrize(("words", "code"), [(LINT, 1), (AUDIT, 0)])
+def test_findings_are_counted_by_cluster(words: tuple[str, ...], code: int, fleet: Path) -> None:
+    """Also of those in which nothing was found."""
+    said = call(*words, fleet)
+    assert said.code == code
+    heads = ["CLUSTER", "DANGER", "WARNING", "INFO"]
+    lines = [line.split() for line in said.out.splitlines()]
+    rows = {one[0]: one[1:] for one in lines[lines.index(heads) + 2 :][:3]}
+    assert set(rows) == set(CLUSTERS)
+    findings = call(*words, fleet, "-o", "json").json["findings"]
+    for name, row in rows.items():
+        mine = [one["severity"] for one in findings if one["cluster"] == name]
+        assert row == [str(mine.count(word)) for word in ("danger", "warning", "info")]
+
+
+def test_one_cluster_of_an_archive(fleet: Path) -> None:
+    """It is told as a log is."""
+    said = call(*COMPAT, fleet, "--cluster", "west")
+    assert (said.code, "north" in said.out, "CLUSTER" in said.out) == (0, False, False)
+    assert "no cluster south is archived there (found: east, north, west)" in refusal(
+        call(*COMPAT, fleet, "--cluster", "south")
+    )
+
+
+def test_archives_and_logs_together(fleet: Path, tmp_path: Path) -> None:
+    """Each keeps its name; what a name means must be plain."""
+    said = call(*AUDIT, fleet, ROLL, "-o", "json")
+    assert said.json["clusters"] == [*CLUSTERS, str(ROLL)]
+    for words, sentence in (
+        ((fleet, ROLL, "--cluster", "east"), "either logs or clusters of archives"),
+        ((fleet, fleet), "two logs have the same name"),
+        ((fleet, "--config-topic", "ours"), "an archive knows the names of its topics"),
+    ):
+        said = call(*AUDIT, *words)
+        assert said.code == 2
+        assert sentence in said.err
+    (tmp_path / "empty").mkdir()
+    assert "is no archive: make one with `replay capture`" in refusal(
+        call(*AUDIT, tmp_path / "empty")
+    )
+
+
+def test_clusters_with_topics_of_other_names(tmp_path: Path) -> None:
+    """An archive knows them; places are told by what a topic is for."""
+    log = tmp_path / "ours.log.jsonl"
+    log.write_text(ROLL.read_text(encoding="utf-8").replace("connect-configs", "ours"))
+    call("capture", f"ours={log}", tmp_path / "fleet", "--config-topic", "ours", "--once")
+    call("capture", f"theirs={ROLL}", tmp_path / "fleet", "--once")
+    findings = call(*AUDIT, tmp_path / "fleet", "-o", "json").json["findings"]
+    ours, theirs = (
+        [(one["kind"], one["evidence"]) for one in findings if one["cluster"] == name]
+        for name in ("ours", "theirs")
+    )
+    assert [one for one in ours if one in theirs]
+    assert any("config@" in place for _, evidence in ours for place in evidence)
+
+
+# --- a moment -----------------------------------------------------------------------------------
+
+
+def test_up_to_a_moment(tmp_path: Path) -> None:
+    """Of an archive and of a log: what comes later is not looked at."""
+    call("capture", f"roll={ROLL}", tmp_path / "fleet", "--once")
+    for words in (AUDIT, LINT, COMPAT):
+        now, then, log = (
+            call(*words, *more, "-o", "json", "--cluster", "roll").json
+            for more in (
+                (tmp_path / "fleet",),
+                (tmp_path / "fleet", "--as-of", "config@9"),
+                (ROLL, "--as-of", "config@9"),
+            )
+        )
+        assert then == log
+        assert (now == then) is (words is LINT)
+
+
+# --- what cannot be read ------------------------------------------------------------------------
+
+
+def test_a_damaged_cluster_hides_no_other(fleet: Path) -> None:
+    """It is told of by itself; alone it is refused. The exit code says that something is wrong."""
+    manifest = fleet / "cluster=east" / "_manifest" / "0000000001.json"
+    manifest.write_text("{}")
+    said = call(*LINT, fleet, "-o", "json")
+    assert (said.code, said.json["clusters"]) == (2, ["north", "west"])
+    assert list(said.json["failed"]) == ["east"]
+    assert "0000000001.json is no manifest" in said.err
+    assert "0000000001.json is no manifest" in refusal(call(*LINT, fleet, "--cluster", "east"))
+
+
+def test_no_altered_file_is_believed(fleet: Path) -> None:
+    """Its hash is compared before it is read."""
+    segment = next((fleet / "cluster=east").rglob("segment-*.parquet"))
+    whole = bytearray(segment.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    segment.write_bytes(whole)
+    assert "was altered" in refusal(call(*AUDIT, fleet, "--cluster", "east"))
+
+
+# --- resuming -----------------------------------------------------------------------------------
+
+
+def forged(folder: Path, cluster: str, sentence: str) -> None:
+    """Let a result that was kept say something else, so that one sees where it is used."""
+    (path,) = folder.glob(f"{cluster}-*.json")
+    told = json.loads(path.read_bytes())
+    told["findings"][0]["sentence"] = sentence
+    path.write_text(json.dumps(told))
+
+
+def test_what_is_kept_is_used(fleet: Path, tmp_path: Path) -> None:
+    """As long as archive, release and moment are the same."""
+    words = (*LINT, fleet, "--resume", tmp_path / "kept")
+    first = call(*words)
+    assert call(*words) == first
+    forged(tmp_path / "kept", "north", "FORGED")
+    before = content(fleet)
+    assert "FORGED" in call(*words).out
+    assert "FORGED" not in call("lint", "--release", "3.8", *words[3:]).out
+    assert "FORGED" not in call(*words, "--as-of", "config@4").out
+    assert "FORGED" not in call(*words, "--exactly-once").out
+    assert content(fleet) == before
+    add(fleet, "north", quiet().config("b"))
+    assert "FORGED" not in call(*words).out
+
+
+def test_what_is_kept_may_be_damaged(fleet: Path, tmp_path: Path) -> None:
+    """Then it is made anew."""
+    words = (*LINT, fleet, "--resume", tmp_path / "kept")
+    first = call(*words)
+    for path in (tmp_path / "kept").iterdir():
+        path.write_bytes(path.read_bytes()[:40])
+    assert call(*words) == first
+
+
+@pytest.mark.parametrize("words", [LINT, AUDIT, COMPAT])
+def test_every_command_tells_the_same_of_what_was_kept(
+    words: tuple[str, ...], fleet: Path, tmp_path: Path
+) -> None:
+    """For people and for machines; whoever cannot keep anything says so."""
+    kept = ("--resume", tmp_path / "kept")
+    for output in ("table", "json"):
+        plain = call(*words, fleet, "-o", output)
+        assert plain == call(*words, fleet, *kept, "-o", output)
+        assert plain == call(*words, fleet, *kept, "-o", output)
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in refusal(
+        call(*words, fleet, "--resume", tmp_path / "file" / "below")
+    )
+
+
+class Ends(msgspec.Struct, frozen=True):
+    """Looks at two clusters, and is interrupted at the third."""
+
+    def __call__(self, log: Log) -> Topics:
+        if log.cluster == "west":
+            raise KeyboardInterrupt
+        return log.topics
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_ctrl_c_leaves_what_is_finished(
+    *, kept: bool, fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says how far it has come, and how to go on."""
+    asked = clusters_of(str(fleet), Reading(Topics(), exactly_once=False, moment=None))
+    job: Job[Any] = Job("looking", Ends(), Topics)
+    with pytest.raises(SystemExit) as ended:
+        for_each(asked, job, tmp_path / "kept" if kept else None)
+    assert ended.value.code == INTERRUPTED
+    assert "interrupted: 2 of 3 clusters were done; " in capsys.readouterr().err
+    names = {path.name.partition("-")[0] for path in (tmp_path / "kept").glob("*.json")}
+    assert names == ({"east", "north"} if kept else set())

@@ -1,0 +1,61 @@
+"""The records of an archive are those of its log, in the one order, up to any moment."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+
+from controlplane.core.entry import Entry, batch_of
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.order import before, ends_at, in_order
+from controlplane.core.shown_records import place
+from controlplane.core.state import Topics
+from replay.engine import records as module
+from replay.engine.records import records
+from tests.conftest import PROVE
+from tests.laws.entries import logs
+from tests.recorded import recorded_entries
+from tests.replay.archived import archive
+
+NAMES = ("aborted-3.9", "compacted-3.9", "odd-records-3.9", "roll-3.4-3.9-3.4")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("at_once", [1, 2, module.ROWS_AT_ONCE])
+def test_recorded_logs(
+    name: str, at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every record with its headers, aborted ones, too, however few are held at a time."""
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", at_once)
+    entries = recorded_entries(name)
+    assert list(records(archive(tmp_path, entries))) == entries
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_prefixes(name: str, tmp_path: Path) -> None:
+    """Up to a record, or a time: what the log's own order says."""
+    entries = recorded_entries(name)
+    cluster = archive(tmp_path, entries)
+    batches = [batch_of([entry]) for entry in entries]
+    for entry in entries[:: max(1, len(entries) // 12)]:
+        for moment in (place(entry.position, Topics()), str(entry.timestamp)):
+            expected = list(before(entries, ends_at(batches, moment, Topics())))
+            assert list(records(cluster, moment)) == expected
+
+
+@settings(max_examples=300 if PROVE else 30)
+@given(log=logs())
+def test_any_log(log: list[Entry]) -> None:
+    """Of the topics that are archived."""
+    with TemporaryDirectory() as folder:
+        cluster = archive(Path(folder), log)
+        expected = [one for one in in_order(log) if one.topic in cluster.ends]
+        assert list(records(cluster)) == expected
+
+
+def test_a_moment_that_is_not_there(tmp_path: Path) -> None:
+    """It says of which cluster; nothing is read for it."""
+    cluster = archive(tmp_path, recorded_entries("roll-3.4-3.9-3.4"))
+    with pytest.raises(UnknownMoment, match=r"fleet-1: .* is before the first record"):
+        records(cluster, "2001-01-01")
