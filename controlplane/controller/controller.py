@@ -10,7 +10,14 @@ from controlplane.controller import traces
 from controlplane.controller.deciding import Deciding
 from controlplane.controller.limits import Limits
 from controlplane.controller.outside import Outside
-from controlplane.controller.performing import Around, NotDone, Performing, Stepped, unseen
+from controlplane.controller.performing import (
+    Around,
+    NotDone,
+    NotTakenBack,
+    Performing,
+    Stepped,
+    unseen,
+)
 from controlplane.controller.reading import Reader, topics_concerned
 from controlplane.controller.refusals import Refusals
 from controlplane.controller.together import Together
@@ -270,6 +277,9 @@ class Controller:
             return decision
         try:
             return await self._performing.perform(asked, decision)
+        except NotTakenBack as left:
+            self._leave_half(asked, left)
+            return left.failed
         except LogUnavailable as failure:
             told = f"{not_written(asked.command)}: {failure}"
             step = failure.step if isinstance(failure, NotDone) else None
@@ -309,6 +319,18 @@ class Controller:
         if self._healing is None or self._healing.done():
             self._healing = asyncio.create_task(self._heal(), name="commands left unfinished")
 
+    def _leave_half(self, asked: Asked, left: NotTakenBack) -> None:
+        """A command failed, and has to be taken back later: what lies outside is away."""
+        if asked.command_id not in self._doubtful.get(_queue_of(asked.command), ()):
+            self._world.notices.warning(
+                "command_not_taken_back",
+                command=asked.command.__struct_config__.tag,
+                **_subject(asked.command),
+                reason=str(left),
+                command_id=asked.command_id,
+            )
+        self._doubt(asked, Failed(left.failed.sentence, left.step))
+
     async def _heal(self) -> None:
         """End what was left half-done as soon as the log is back, unless it is another's then."""
         with suppress(Fenced):
@@ -320,25 +342,37 @@ class Controller:
                             await self._settle_doubt(queue)
 
     async def _settle_doubt(self, queue: str) -> None:
-        """End what may have been left half-done while the log was away."""
+        """End what may have been left half-done while the log was away.
+
+        Raises:
+            NotTakenBack: that cannot be done yet; nothing may begin before.
+        """
         if queue not in self._doubtful:
             return
         await self._read_to_end()
         told = self._doubtful[queue]
-        await self._settle(lambda asked: _queue_of(asked.command) == queue, told)
+        left = await self._settle(lambda asked: _queue_of(asked.command) == queue, told)
+        if left is not None:
+            raise left
         del self._doubtful[queue]
 
     async def _settle(
         self, concerned: Callable[[Asked], bool], told: Mapping[str, Failed] = NOBODY_TOLD
-    ) -> None:
-        """End every unfinished command that is concerned, the oldest first."""
+    ) -> NotTakenBack | None:
+        """End every unfinished command that is concerned, the oldest first; what cannot be yet."""
+        left = None
         traced = (trace for trace in self.state.commands.values() if trace.unfinished)
         for trace in list(traced):
             asked = traces.asked_of(trace)
             if asked is None:
                 self._leave_alone(trace)
             elif concerned(asked):
-                await self._end(asked, trace, told.get(asked.command_id))
+                try:
+                    await self._end(asked, trace, told.get(asked.command_id))
+                except NotTakenBack as failure:
+                    self._leave_half(asked, failure)
+                    left = failure
+        return left
 
     def _leave_alone(self, trace: CommandTrace) -> None:
         assert trace.accepted is not None

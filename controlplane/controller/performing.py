@@ -48,6 +48,19 @@ class NotDone(LogUnavailable):
         self.step = step.name
 
 
+class NotTakenBack(LogUnavailable):
+    """A command failed, and what it has done outside cannot be taken back yet.
+
+    It stays unfinished until then. `failed` is what its asker is told; `step` is the last one that
+    has begun.
+    """
+
+    def __init__(self, failed: Rejected, step: Step, why: Rejected) -> None:
+        super().__init__(f"what a failed command has done cannot be taken back yet: {why.sentence}")
+        self.failed = failed
+        self.step = step.name
+
+
 class Performing:
     """Performs plans. `commands_topic` None: the log has no command topic, nothing is traced."""
 
@@ -73,7 +86,7 @@ class Performing:
 
         Raises:
             Fenced: another writer has taken over.
-            NotDone, LogUnavailable: for too long; the command is unfinished.
+            NotDone, NotTakenBack, LogUnavailable: for too long; the command is unfinished.
         """
         begun = [] if accepted or self._topic is None else [self._accepted(asked, plan)]
         done: list[Step] = []
@@ -110,11 +123,16 @@ class Performing:
     async def take_back(self, asked: Asked, begun: Sequence[Step], failed: Rejected) -> None:
         """Take back what has begun, the last step first, and note that the command failed.
 
-        Also of the step that failed: some of it may have been done. What cannot be taken back
-        either stays.
+        Also of the step that failed: some of it may have been done. What lies in a topic that is
+        no use any more stays, for nobody reads it.
+
+        Raises:
+            NotDone, NotTakenBack: for too long; the command is unfinished.
         """
         for undo in (step.undo for step in reversed(begun) if step.undo is not None):
-            await self._try(asked, undo)
+            why = await self._try(asked, undo)
+            if why is not None and undo.action is not None:
+                raise NotTakenBack(failed, begun[-1], why)
             await self._stepped(asked, undo)
         await self._append(asked, self._finished(asked, failed))
 

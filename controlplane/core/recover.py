@@ -74,15 +74,19 @@ def recover(
         return Recovery(Ending.FINISHED, Plan(_behind_commit_point(plan), plan.outcome))
     now, undoable = _decided(state, command, context), any(step.undo for step in plan.steps)
     if isinstance(now, Rejected):
+        now = _told(failed) or now
         if undoable and command.connector not in state.config.connectors:  # nobody else's offsets
             return Recovery(Ending.TAKEN_BACK, plan, now)
         return Recovery(Ending.GIVEN_UP, Plan((), plan.outcome), now)
     if failed is not None and undoable:
-        begun = Plan(_up_to(plan, failed.step))
-        return Recovery(Ending.TAKEN_BACK, begun, Rejected(Reason.FAILED, failed.text))
+        return Recovery(Ending.TAKEN_BACK, Plan(_up_to(plan, failed.step)), _told(failed))
     if isinstance(command, commands.RestoreConnector) or undoable:
         return Recovery(Ending.REPEATED, Plan(now.steps, plan.outcome, now.commit_point))
     return Recovery(Ending.REPEATED, plan)
+
+
+def _told(failed: Failed | None) -> Rejected | None:
+    return None if failed is None else Rejected(Reason.FAILED, failed.text)
 
 
 _EVENTS = (commands.RestartConnector, commands.RestartTask)

@@ -1,0 +1,98 @@
+"""A creation failed, and the consumer group that it has set cannot be reached to take that back."""
+
+from typing import Any
+
+import pytest
+
+from controlplane.controller import Limits, OutsideFailed
+from controlplane.core import views
+from controlplane.core.commands import CreateConnector, OffsetChange
+from controlplane.core.plan import AnyAction, Reason
+from controlplane.core.plugins import Plugin
+from controlplane.logs.log import LogUnavailable
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import ControlPlane, Refusal, Settings
+from controlplane.plugins import catalogued
+from tests.controller.scene import plane_on
+from tests.laws.commands.world import Clock, Kafka
+from tests.outages import until
+
+CHANGE = OffsetChange({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 5})
+SINK = {"connector.class": "lab.Sink", "topics": "t"}
+CREATE = CreateConnector("orders", SINK, None, (CHANGE,))
+GROUP, SET = "connect-orders", (("t", 0, 5),)
+SOON = Settings(limits=Limits(retry_first_ms=5, retry_last_ms=10))
+LATER = Settings(limits=Limits(retry_last_ms=60_000))
+"""When it is tried again by itself."""
+
+
+class Away(Kafka):
+    """Sets offsets and does not say so; from then on it cannot be reached until it is `back`."""
+
+    def __init__(self) -> None:
+        super().__init__(Clock())
+        self.back = False
+
+    async def perform(self, action: AnyAction) -> None:
+        """Fail once the offsets are set, and whenever something is asked after that."""
+        reached = self.back or GROUP not in self._groups
+        if reached:
+            await super().perform(action)
+        if not self.back and GROUP in self._groups:
+            raise OutsideFailed("Kafka is away")
+
+
+def around(kafka: Away) -> dict[str, Any]:
+    """A worker that knows a sink."""
+    known = [Plugin(class_name="lab.Sink", type="sink")]
+    return {"plugins": catalogued(more=known), "outside": kafka}
+
+
+async def fails(plane: ControlPlane) -> None:
+    """The creation is refused, as far as its asker can tell."""
+    with pytest.raises(Refusal, match=r"set the initial offsets.*Kafka is away") as caught:
+        await plane.execute(CREATE, key="k")
+    assert caught.value.rejected.reason is Reason.FAILED
+    assert plane.state.commands["k"].unfinished
+
+
+async def test_as_soon_as_it_is_there_again() -> None:
+    """Nobody has to ask; and whoever asks under the same key is told what was told before."""
+    kafka = Away()
+    async with plane_on(MemoryLog(), SOON, **around(kafka)) as plane:
+        await fails(plane)
+        assert await kafka.group_offsets(GROUP) == SET
+        kafka.back = True
+        await until(lambda: plane.state.commands["k"].ended)
+        assert await kafka.group_offsets(GROUP) == ()
+        assert views.connectors(plane.state) == []
+        with pytest.raises(Refusal, match=r"set the initial offsets.*Kafka is away"):
+            await plane.execute(CREATE, key="k")
+
+
+async def test_before_anything_else() -> None:
+    """The next command of that connector has to wait for it; those of others need not."""
+    kafka = Away()
+    async with plane_on(MemoryLog(), LATER, **around(kafka)) as plane:
+        await fails(plane)
+        await plane.execute(CreateConnector("users", SINK))
+        with pytest.raises(LogUnavailable, match="cannot be taken back yet: Kafka is away"):
+            await plane.execute(CreateConnector("orders", SINK))
+        assert views.connectors(plane.state) == ["users"]
+        kafka.back = True
+        await plane.execute(CreateConnector("orders", SINK))
+        assert await kafka.group_offsets(GROUP) == ()
+        assert views.connectors(plane.state) == ["orders", "users"]
+
+
+async def test_by_the_next_process() -> None:
+    """It opens all the same, and takes it back when it can."""
+    kafka, log = Away(), MemoryLog()
+    async with plane_on(log, LATER, **around(kafka)) as plane:
+        await fails(plane)
+    async with plane_on(log, SOON, **around(kafka)) as plane:
+        assert plane.state.commands["k"].unfinished
+        kafka.back = True
+        await until(lambda: plane.state.commands["k"].ended)
+        assert await kafka.group_offsets(GROUP) == ()
+        assert views.connectors(plane.state) == []
