@@ -16,9 +16,11 @@ from controlplane.core.state import ClusterState
 from replay.archive.cluster import Cluster, open_clusters
 from replay.archive.integrity import Checked
 from replay.archive.store import open_store
+from replay.cli.engines import Choice, engine_options
 from replay.cli.printing import output_option, print_json, read_profile, say, table
+from replay.engine.asked import Asked
 from replay.engine.digest import digest
-from replay.engine.explain import Explained, explained
+from replay.engine.explain import Explained
 from replay.engine.local import Local, Options
 from replay.engine.plan import Plan
 from replay.engine.rows import Row, rows, table_of
@@ -27,8 +29,6 @@ from replay.errors import ReplayError
 EVERY = "all"
 NONE = "-"
 """Shown where there is nothing."""
-
-_LOCAL = "local", "in this process: no JVM is started"
 
 
 class BadOutput(ReplayError):
@@ -48,7 +48,7 @@ class _Answer(NamedTuple):
 
     cluster: str
     plan: Plan
-    states: list[ClusterState]
+    states: Sequence[ClusterState]
 
 
 @click.command()
@@ -71,7 +71,7 @@ class _Answer(NamedTuple):
 @click.option(
     "--exactly-once", is_flag=True, help="As workers see it that read no aborted records."
 )
-@click.option("--engine", type=click.Choice(["local"]), default="local", help="Who works it out.")
+@engine_options
 @click.option("--from-segments", is_flag=True, help="Read no snapshots and no winners.")
 @click.option("--trust", "trusting", is_flag=True, help="Do not compare the hashes of files.")
 @click.option("--explain", is_flag=True, help="Tell what would be read, and read nothing.")
@@ -85,7 +85,7 @@ def state(  # noqa: PLR0913 - click passes every option by name
     connectors: tuple[str, ...],
     *,
     exactly_once: bool,
-    engine: str,  # noqa: ARG001 - there is one so far
+    engine: Choice,
     from_segments: bool,
     trusting: bool,
     explain: bool,
@@ -107,10 +107,16 @@ def state(  # noqa: PLR0913 - click passes every option by name
     clusters = open_clusters(open_store(archive), names)
     if not trusting:
         clusters = [_checked(cluster) for cluster in clusters]
+    questions = [_planned(cluster, asked) for cluster in clusters]
     if explain:
-        _explain([_plan(cluster, asked) for cluster in clusters], output)
+        _explain(engine.explained(questions), output)
         return
-    answers = [_answer(cluster, asked) for cluster in clusters]
+    with engine.opened(questions) as opened:
+        found_states = opened.states(questions)
+    answers = [
+        _Answer(one.local.cluster.name, one.plan, states)
+        for one, states in zip(questions, found_states, strict=True)
+    ]
     found = [
         row
         for answer in answers
@@ -142,12 +148,7 @@ def _checked(cluster: Cluster) -> Cluster:
     return cluster._replace(store=Checked(cluster.store, files))
 
 
-def _plan(cluster: Cluster, asked: _Asked) -> Explained:
-    plan = Local(cluster, asked.options).plan(asked.moment, asked.profiles)
-    return explained(cluster, plan, *_LOCAL)
-
-
-def _answer(cluster: Cluster, asked: _Asked) -> _Answer:
+def _planned(cluster: Cluster, asked: _Asked) -> Asked:
     local = Local(cluster, asked.options)
     try:
         plan = local.plan(asked.moment, asked.profiles)
@@ -155,7 +156,7 @@ def _answer(cluster: Cluster, asked: _Asked) -> _Answer:
         raise UnknownMoment(f"{cluster.name}: {error}") from None
     for notice in plan.notices:
         click.echo(f"{cluster.name}: {notice}", err=True)
-    return _Answer(cluster.name, plan, local.states(plan, asked.profiles))
+    return Asked(local, plan, asked.profiles)
 
 
 def _check_found(wanted: tuple[str, ...], found: list[Row]) -> None:

@@ -1,6 +1,7 @@
 """What a plan comes to, before it is carried out: files, rows, the snapshot, expected shuffles."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from replay.archive.cluster import Cluster
@@ -24,14 +25,16 @@ class Explained(NamedTuple):
     rows_archived: int
     """How many there are before the cut and behind it: what a plain fold would read."""
     tasks: int
-    """Partitions: they are reduced beside each other."""
+    """Partitions, or slices of one: they are reduced beside each other."""
     shuffles: int
-    """Splits of a partition that have to meet again; whole partitions need none."""
+    """Slices that have to meet again; whole partitions need none."""
     ends: dict[str, list[int]]
 
 
-def explained(cluster: Cluster, plan: Plan, backend: str, why: str) -> Explained:
-    """The numbers of a plan."""
+def explained(
+    cluster: Cluster, plan: Plan, backend: str, why: str, slices: Sequence[int]
+) -> Explained:
+    """The numbers of a plan; `slices` are those of each busy part, 1 where it stays whole."""
     kinds: Counter[str] = Counter()
     for part in plan.parts:
         for piece in part.pieces:
@@ -47,7 +50,7 @@ def explained(cluster: Cluster, plan: Plan, backend: str, why: str) -> Explained
         kinds.total(),
         dict(kinds),
         archived,
-        sum(1 for part in plan.parts if part.pieces),
-        0,
+        sum(slices),
+        sum(some for some in slices if some > 1),
         plan.ends,
     )

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -22,7 +23,6 @@ from replay.engine.moments import cut_at
 from replay.engine.plan import Begun, PartPlan, Plan, nearest, planned
 from replay.engine.reading import Reader
 from replay.kernels.batches import batch
-
 
 Ranks = Callable[[Sequence[PartPlan]], Sequence[pa.Table]]
 """Reads parts of an offsets topic once more: the last row of each key, with its rank's time."""
@@ -88,7 +88,7 @@ class Local:
         return states(
             question,
             [
-                Reduced(topic, _batches(some), _Ranked(ranks, some), begun.get(topic, {}))
+                Reduced(topic, _batches(some), partial(_ranked, ranks, some), begun.get(topic, {}))
                 for topic, some in tables.items()
             ],
         )
@@ -155,21 +155,13 @@ class _Here:
         return [self._reader.ranked(part) for part in parts]
 
 
-class _Ranked(NamedTuple):
-    """The last rows of an offsets topic with their ranks, when they are asked for."""
-
-    ranks: Ranks
-    reduced: list[tuple[PartPlan, pa.Table]]
-
-    def __call__(self) -> list[Batch]:
-        parts = [part for part, _ in self.reduced]
-        return _batches(zip(parts, self.ranks(parts), strict=True))
+def _ranked(ranks: Ranks, reduced: Sequence[tuple[PartPlan, pa.Table]]) -> list[Batch]:
+    parts = [part for part, _ in reduced]
+    return _batches(zip(parts, ranks(parts), strict=True))
 
 
 def _batches(reduced: Iterable[tuple[PartPlan, pa.Table]]) -> list[Batch]:
-    return [
-        batch(part.topic, part.partition, table) for part, table in reduced if table.num_rows
-    ]
+    return [batch(part.topic, part.partition, table) for part, table in reduced if table.num_rows]
 
 
 def _threads(parts: Sequence[PartPlan]) -> int:

@@ -14,8 +14,8 @@ from replay.archive.store import Store
 from replay.archive.winners import reducible
 from replay.engine.plan import PartPlan
 from replay.kernels.last_value import last_times, last_values
-from replay.kernels.rows import Rows
-from replay.kernels.statuses import counting_rows
+from replay.kernels.rows import Held, Rows
+from replay.kernels.statuses import counting_rows, since
 
 _FOLDED = ("offset", "timestamp", "key", "value", "aborted")
 """The columns of which a fold takes any notice."""
@@ -37,8 +37,10 @@ class Reader:
         self._profiles = profiles
         self._exactly_once = exactly_once
 
-    def reduced(self, part: PartPlan) -> pa.Table:
-        """The rows of a partition that count, ascending.
+    def reduced(self, part: PartPlan, before_ms: int | None = None) -> pa.Table:
+        """The rows of a partition that count, ascending; of a slice, that may count.
+
+        `before_ms` is the greatest timestamp of the partition before a slice.
 
         Raises:
             ArchiveCorrupt: a file is missing or damaged.
@@ -48,8 +50,15 @@ class Reader:
             return pa.concat_tables([rows.read(*_FOLDED) for rows in runs])
         aborted = self._sees_aborted(part)
         if part.topic == self._topics.status:
-            return counting_rows(runs, self._profiles, aborted=aborted)
+            return since(counting_rows(runs, self._profiles, aborted=aborted), before_ms)
         return last_values(runs, aborted=aborted)
+
+    def merged(self, topic: str, slices: pa.Table) -> pa.Table:
+        """The same of what was left of the slices of one partition, ascending."""
+        runs = [Held(slices)]
+        if topic == self._topics.status:
+            return counting_rows(runs, self._profiles, aborted=True)
+        return last_values(runs, aborted=True)
 
     def ranked(self, part: PartPlan) -> pa.Table:
         """The last row of each key of an offsets topic's partition, each with its rank's time."""

@@ -36,6 +36,14 @@ def counting_rows(runs: Sequence[Rows], profiles: Iterable[Profile], *, aborted:
     return pa.concat_tables(reversed(found)) if found else COUNTING.empty_table()
 
 
+def since(table: pa.Table, before_ms: int | None) -> pa.Table:
+    """The same rows behind others, of which this is the greatest timestamp; None: behind none."""
+    if before_ms is None:
+        return table
+    times = np.maximum(table.column("timestamp").to_numpy(), before_ms)
+    return table.set_column(COUNTING.get_field_index("timestamp"), "timestamp", pa.array(times))
+
+
 def undecided_keys(last: pa.Table, profiles: Iterable[Profile]) -> pa.Array:
     """The keys whose last record does not decide, as one of these releases reads it."""
     pairs = list(zip(last.column("key").to_pylist(), last.column("value").to_pylist(), strict=True))

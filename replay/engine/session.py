@@ -1,0 +1,135 @@
+"""A Spark session: where it runs, what it may take, and that it says nothing by itself."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from types import MappingProxyType
+from typing import IO
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from replay.engine.where import Where
+from replay.errors import ReplayError
+
+OLDEST_JAVA = 17
+"""Spark 4 runs on nothing older."""
+
+HEAP = "1g"
+"""Memory of the driver's JVM, which under `local` is that of all tasks: rows pass it by, their
+winners do not. `--conf spark.driver.memory=…` gives it more."""
+
+BATCH_ROWS = 100_000
+"""Rows that Spark sends between a JVM and Python at a time, at most."""
+
+BATCH_BYTES = 16 * 1024 * 1024
+"""The same in bytes of keys and values."""
+
+_QUIET = Path(__file__).with_name("log4j2.properties")
+
+SETTINGS = MappingProxyType(
+    {
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
+        "spark.driver.memory": HEAP,
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+)
+"""What every session has unless `--conf` says something else."""
+
+
+class NoSpark(ReplayError):
+    """There is no Java, or Spark does not start, or it has failed."""
+
+
+@contextmanager
+def session(where: Where) -> Iterator[SparkSession]:
+    """A session, for as long as it takes.
+
+    Raises:
+        NoSpark: there is no Java, or Spark does not start.
+    """
+    check_java()
+    if where.is_here:  # whoever asks has all that tasks need; Spark would take any `python3`
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("replay").master(where.master)
+    for key, value in {**SETTINGS, **where.conf}.items():
+        builder = builder.config(key, value)
+    with TemporaryFile() as said:
+        try:
+            with _stderr_into(said):
+                started = builder.getOrCreate()
+        except (PySparkException, Py4JError) as error:
+            raise NoSpark(
+                f"Spark does not start at {where.master} ({_complaint(said) or told(error)}): "
+                "look at --master and --conf"
+            ) from None
+        try:
+            yield started
+        finally:
+            started.stop()
+
+
+@contextmanager
+def _stderr_into(file: IO[bytes]) -> Iterator[None]:
+    """Have what a process that begins now says on standard error, as long as it lives."""
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(terminal, 2)
+        os.close(terminal)
+
+
+def _complaint(said: IO[bytes]) -> str:
+    """What a JVM complained of before it ended."""
+    said.seek(0)
+    lines = said.read().decode("utf-8", "replace").splitlines()
+    found = (line for line in lines if re.match("Exception|Error|Invalid|Unrecognized", line))
+    return _without_class(next(found, ""))
+
+
+def check_java() -> None:
+    """Raise `NoSpark` unless there is a Java that Spark can use."""
+    release = java_release()
+    if release is None or release < OLDEST_JAVA:
+        there = "there is none" if release is None else f"this is {release}"
+        raise NoSpark(
+            f"Spark needs Java {OLDEST_JAVA} or newer, and {there}: install it, or set JAVA_HOME; "
+            "--engine local needs none"
+        )
+
+
+def java_release() -> int | None:
+    """The feature release of the Java that Spark would take; None: there is none."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if java is None:
+        return None
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
+    # 1.8.0_292 was 8; since 9 the first number is the release.
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
+    return int(found[1]) if found else None
+
+
+def told(error: Exception) -> str:
+    """What Spark complains of, without its stack."""
+    java = getattr(error, "java_exception", None)
+    text = str(java if java is not None else error)
+    lines = [line for line in text.splitlines() if line.strip()]
+    return _without_class(lines[0].strip()) if lines else type(error).__name__
+
+
+def _without_class(text: str) -> str:
+    return re.sub(r'^(Exception in thread "[^"]+" )?([\w$]+\.)+[\w$]+: ', "", text)

@@ -1,0 +1,135 @@
+"""The engine in Spark: one job for all clusters that are asked about.
+
+    file lists → mapInArrow(read, reduce) → rows that count
+      (only of a partition that was sliced:) → shuffle by partition → mapInArrow(merge) ↗
+
+What a task reads it reads by itself, from the store that the archive names; the JVM sees file lists
+and the rows that are left. These come to the driver, where the core folds them.
+"""
+
+from collections.abc import Sequence
+from functools import partial, reduce
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from controlplane.core.state import ClusterState
+from replay.archive.integrity import Checked
+from replay.engine.asked import Asked
+from replay.engine.jobs import run
+from replay.engine.plan import PartPlan
+from replay.engine.session import BATCH_BYTES
+from replay.engine.slicing import LIMITS, Limits, Slice, bundles, slices
+from replay.engine.tasks import (
+    ROWS_DDL,
+    TASKS,
+    Asker,
+    Numbered,
+    Work,
+    encoded,
+    merged,
+    of_works,
+    reduced,
+)
+from replay.errors import ArchiveCorrupt
+from replay.progress import Progress, Unseen
+
+
+class Spark:
+    """Answers questions about the archives of many clusters."""
+
+    def __init__(
+        self, session: SparkSession, limits: Limits = LIMITS, progress: Progress | None = None
+    ) -> None:
+        self._session = session
+        self._limits = limits
+        self._progress = progress or Unseen()
+
+    def states(self, asked: Sequence[Asked]) -> list[list[ClusterState]]:
+        """For each question what a worker of each release knows.
+
+        Raises:
+            ArchiveCorrupt: a file is missing or damaged.
+            NoSpark: Spark has failed.
+        """
+        works = [_work(one, part) for one in asked for part in one.plan.busy]
+        cut = [self._slices(one, part) for one in asked for part in one.plan.busy]
+        tables = iter(self._carried_out(works, cut))
+        return [
+            one.local.folded(
+                one.plan,
+                one.profiles,
+                [next(tables) for _ in one.plan.busy],
+                partial(self._ranks, one),
+            )
+            for one in asked
+        ]
+
+    def _slices(self, one: Asked, part: PartPlan) -> list[Slice]:
+        return slices(one.local.cluster, part, self._limits)
+
+    def _ranks(self, one: Asked, parts: Sequence[PartPlan]) -> list[pa.Table]:
+        """The ranks of the last rows of an offsets topic (`engine.local.Ranks`): a job more."""
+        works = [_work(one, part, ranked=True) for part in parts]
+        return self._carried_out(works, [[Slice(part, None)] for part in parts])
+
+    def _carried_out(self, works: Sequence[Work], cut: Sequence[Sequence[Slice]]) -> list[pa.Table]:
+        """What is left of each: one job, of which only this comes to the driver."""
+        whole: list[Numbered] = []
+        sliced: list[Numbered] = []
+        for number, (work, some) in enumerate(zip(works, cut, strict=True)):
+            into = whole if len(some) == 1 else sliced
+            into += [Numbered(number, work.of(*one)) for one in some]
+        if not works:
+            return []
+        at_least = self._session.sparkContext.defaultParallelism
+        tasks = [bundles(some, at_least, self._limits) for some in (whole, sliced)]
+        # Rows that lie in the driver come in so many partitions at most, in one each if they may.
+        self._session.conf.set(_PARALLELISM, max(map(len, tasks)))
+        frames = [self._reduced(some) for some in tasks if some]
+        if sliced:
+            frames[-1] = _merged(frames[-1], {number: works[number] for number, _ in sliced})
+        table = run(reduce(DataFrame.unionAll, frames), self._progress)
+        _check(table)
+        return of_works(table, len(works))
+
+    def _reduced(self, tasks: Sequence[Sequence[Numbered]]) -> DataFrame:
+        """What tasks leave of their works: one row of the table is one task."""
+        table = pa.table({"works": [encoded(one) for one in tasks]}, schema=TASKS)
+        frame = self._session.createDataFrame(table)
+        return frame.mapInArrow(partial(reduced, batch_bytes=BATCH_BYTES), ROWS_DDL)
+
+
+_PARALLELISM = "spark.sql.leafNodeDefaultParallelism"
+
+
+def _merged(slices_left: DataFrame, whole: dict[int, Work]) -> DataFrame:
+    """What is left of slices, by partition: the one shuffle."""
+    merging = partial(merged, whole=whole, batch_bytes=BATCH_BYTES)
+    return slices_left.repartition(len(whole), "work").mapInArrow(merging, ROWS_DDL)
+
+
+def _work(one: Asked, part: PartPlan, *, ranked: bool = False) -> Work:
+    local = one.local
+    store = local.cluster.store
+    asker = Asker(
+        _address(store.where),
+        not isinstance(store, Checked),
+        local.cluster.topics,
+        tuple(profile.release for profile in one.profiles),
+        local.options.exactly_once,
+    )
+    return Work(asker, part, ranked=ranked)
+
+
+def _address(where: str) -> str:
+    """An archive as workers find it, wherever they run."""
+    return where if "://" in where else str(Path(where).resolve())
+
+
+def _check(table: pa.Table) -> None:
+    """Raise `ArchiveCorrupt` for the first thing that a task found to be wrong."""
+    wrong = table.column("wrong").drop_null()
+    if len(wrong):
+        raise ArchiveCorrupt(wrong[0].as_py())
