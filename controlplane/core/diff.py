@@ -5,7 +5,7 @@ logs. The cause is the last record that changed the fact in either of them: for 
 record that they read differently.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,7 +16,7 @@ from controlplane.core.entry import Position
 from controlplane.core.records import Status
 from controlplane.core.state import Aspect, ClusterState
 
-__all__ = ["Aspect", "Change", "diff"]
+__all__ = ["Aspect", "Change", "diff", "plain_status", "same"]
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -67,14 +67,14 @@ def _change(
 ) -> Change | None:
     absent = 0 if place.aspect is Aspect.TASKS else None
     values = [fact.value if fact is not None else absent for fact in (was, now)]
-    if _same(*values):
+    if same(*values):
         return None
     facts = [fact for fact in (was, now) if fact is not None]
     before, after = values
     return Change(*place, before, after, _cause(facts, states))
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
     """Equal, kinds of numbers included: Java tells 1 from 1.0 and from true."""
     return bool(frozen(one) == frozen(other))
 
@@ -127,16 +127,17 @@ def _about_status(state: ClusterState, name: str) -> _Facts:
     status, place = state.status, _Place(name, Aspect.STATUS)
     reported = status.connectors.get(name)
     if reported is not None:
-        yield place, _Fact(_plain(reported), place)
+        yield place, _Fact(plain_status(reported), place)
     for task, report in status.tasks.get(name, {}).items():
         place = _Place(name, Aspect.TASK_STATUS, str(task))
-        yield place, _Fact(_plain(report), place)
+        yield place, _Fact(plain_status(report), place)
     for topic in status.active_topics.get(name, {}):
         place = _Place(name, Aspect.ACTIVE_TOPIC, topic)
         yield place, _Fact(value=True, changed=place)
 
 
-def _plain(status: Status) -> Mapping[str, Any]:
+def plain_status(status: Status) -> dict[str, Any]:
+    """What of a status is a fact that people compare."""
     shown = {"state": status.state.value, "worker_id": status.worker_id}
     return shown | ({"trace": status.trace} if status.trace else {})
 

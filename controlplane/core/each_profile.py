@@ -4,7 +4,7 @@ Most of what lies in a log is read alike by nearly all releases. Which of their 
 depends on is not written down anywhere: it is seen while the question is worked on.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from controlplane.core.profiles import Profile
@@ -46,3 +46,43 @@ def of_each(profiles: Iterable[Profile], ask: Callable[[Profile], Answer]) -> It
 
 def _agrees(profile: Profile, looked_at: Mapping[str, Any]) -> bool:
     return all(getattr(profile, name) == value for name, value in looked_at.items())
+
+
+class Disagreement(Exception):
+    """Releases that are asked as one do not agree: in the behaviour with the name `field`."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(field)
+        self.field = field
+
+
+class _Agreed:
+    """Stands in for several profiles. `vars` of it are the behaviours known to be those of all."""
+
+    __slots__ = ("__dict__", "_profiles")
+
+    def __init__(self, profiles: Sequence[Profile]) -> None:
+        self._profiles = profiles
+
+    def __getattr__(self, name: str) -> Any:
+        first, *others = (getattr(profile, name) for profile in self._profiles)
+        if any(other != first for other in others):
+            raise Disagreement(name)
+        vars(self)[name] = first
+        return first
+
+
+def as_one(profiles: Sequence[Profile]) -> Profile:
+    """What stands in for all of these profiles, as long as they agree in all that is looked at.
+
+    Looking at anything else raises `Disagreement`. Nothing that is kept may hold it.
+    """
+    return cast("Profile", _Agreed(profiles))
+
+
+def parted(profiles: Iterable[Profile], field: str) -> list[list[Profile]]:
+    """Profiles in groups that agree in a behaviour."""
+    groups: dict[Any, list[Profile]] = {}
+    for profile in profiles:
+        groups.setdefault(getattr(profile, field), []).append(profile)
+    return list(groups.values())

@@ -57,14 +57,32 @@ def decode(value: bytes, profile: Profile) -> object:
     if len(value) > _PLAIN_BYTES and not _is_plain(value):
         return jackson.parse(value, profile)
     try:
-        decoded = _decoder(
-            profile.json_limits, profile.json_negative_zero, profile.json_huge_exponent
-        ).decode(value)
+        decoded = _decoded(value, profile)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return jackson.parse(value, profile)
     if not _has_digits(value, _LONG_DIGITS, _LONG_RUN) or _has_only_longs(decoded):
         return decoded
     return jackson.parse(value, profile)
+
+
+class _Fraction(Exception):
+    """There is a number that is no integer: releases read those differently."""
+
+
+def _found_fraction(_token: str) -> float:
+    raise _Fraction
+
+
+_WHOLE: Final = msgspec.json.Decoder[object](float_hook=_found_fraction)
+
+
+def _decoded(value: bytes, profile: Profile) -> object:
+    """What msgspec makes of it. Nearly all JSON is without fractions, and nobody is asked then."""
+    try:
+        return _WHOLE.decode(value)
+    except _Fraction:
+        rules = profile.json_limits, profile.json_negative_zero, profile.json_huge_exponent
+        return _decoder(*rules).decode(value)
 
 
 def _is_plain(value: bytes) -> bool:

@@ -123,7 +123,7 @@ class CopyOnWrite(Generic[K, V]):
         if self._published is not None:
             self.items = _spared(self.items)
             self._published = None
-        elif isinstance(self.items, Layered) and self.items.thickness > self.items.thickness_max:
+        elif type(self.items) is Layered and self.items.thickness > self.items.thickness_max:
             self.items = self.items.merged()
         return self.items
 

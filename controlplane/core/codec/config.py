@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from controlplane.core import java, javajson
@@ -64,17 +65,24 @@ def _connector(name: str, content: Any, profile: Profile) -> ConfigRecord | Inva
     key = f"connector-{name}"
     if content is None:
         return ConnectorConfig(name, None)
-    properties = _properties(key, content, poison=profile.connector_properties_required)
+    properties = _properties(key, content, profile, _CONNECTOR_POISONS)
     return properties if isinstance(properties, Invalid) else ConnectorConfig(name, properties)
 
 
-def _properties(key: str, content: Any, *, poison: bool) -> dict[str, Any] | Invalid:
+_CONNECTOR_POISONS = attrgetter("connector_properties_required")
+_TASK_POISONS = attrgetter("task_properties_required")
+
+
+def _properties(
+    key: str, content: Any, profile: Profile, poisons: Callable[[Profile], bool]
+) -> dict[str, Any] | Invalid:
+    """The properties; `poisons` is asked, where there are none, whether that is poison."""
     if not isinstance(content, dict):
         return Invalid("value is not an object", about=key)
     properties = content.get("properties")
     if isinstance(properties, dict):
         return properties
-    thrown = NULL_POINTER if poison and properties is None else None
+    thrown = NULL_POINTER if properties is None and poisons(profile) else None
     return Invalid("properties is missing or not an object", thrown, about=key)
 
 
@@ -86,7 +94,7 @@ def _task(rest: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
         return Invalid("task id cannot be parsed", about=key)
     if content is None:
         return Invalid("value is unexpectedly null", about=key)
-    properties = _properties(key, content, poison=profile.task_properties_required)
+    properties = _properties(key, content, profile, _TASK_POISONS)
     if isinstance(properties, Invalid):
         return properties
     return TaskConfig("-".join(parts[1:-1]), task, properties)

@@ -1,13 +1,14 @@
 """The fold of the config topic. Kafka: `KafkaConfigBackingStore.ConsumeCallback`."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from controlplane.core.codec.config import NULL_POINTER, decode_config
 from controlplane.core.entry import Entry
 from controlplane.core.evolve.outcome import ACCEPTED, Call, Kind, Outcome, fate
 from controlplane.core.profiles import Profile
 from controlplane.core.records import (
+    ConfigRecord,
     ConnectorConfig,
     Invalid,
     LoggerLevel,
@@ -26,6 +27,21 @@ from controlplane.core.state import Aspect, Changes, ConfigState
 Tasks = dict[int, Properties]
 
 
+class ConfigRows(NamedTuple):
+    """The rows of one connector in the tables of a `ConfigState`, named as those; None: none."""
+
+    connectors: Properties | None = None
+    targets: Target | None = None
+    task_counts: int | None = None
+    tasks: Mapping[int, Properties] | None = None
+    deferred: Mapping[int, Properties] | None = None
+    inconsistent: bool | None = None
+    fenced_counts: int | None = None
+    generations: int | None = None
+    pending_fencing: bool | None = None
+    applied: Properties | None = None
+
+
 class ConfigFold:
     """Working state of the config topic: changed in place by `apply`, published by `publish`."""
 
@@ -39,7 +55,7 @@ class ConfigFold:
         self._connectors: CopyOnWrite[str, Properties] = CopyOnWrite()
         self._targets: CopyOnWrite[str, Target] = CopyOnWrite()
         self._task_counts: CopyOnWrite[str, int] = CopyOnWrite()
-        self._tasks: CopyOnWrite[str, Tasks] = CopyOnWrite()
+        self._tasks: CopyOnWrite[str, Mapping[int, Properties]] = CopyOnWrite()
         self._deferred: NestedCopyOnWrite[str, int, Properties] = NestedCopyOnWrite()
         self._inconsistent: CopyOnWrite[str, bool] = CopyOnWrite()
         self._fenced_counts: CopyOnWrite[str, int] = CopyOnWrite()
@@ -82,7 +98,7 @@ class ConfigFold:
         self._connectors.take(dict(state.connectors))
         self._targets.take(dict(state.targets))
         self._task_counts.take(dict(state.task_counts))
-        self._tasks.take({name: dict(tasks) for name, tasks in state.tasks.items()})
+        self._tasks.take(dict(state.tasks))
         self._deferred.take({name: dict(tasks) for name, tasks in state.deferred.items()})
         self._inconsistent.take(dict(state.inconsistent))
         self._fenced_counts.take(dict(state.fenced_counts))
@@ -92,14 +108,42 @@ class ConfigFold:
 
     def apply(self, entry: Entry) -> Outcome:
         """Fold one record."""
+        return self.take(entry, decode_config(entry.key, entry.value, self.profile))
+
+    def take(self, entry: Entry, record: ConfigRecord | Invalid) -> Outcome:
+        """Fold one record that is decoded already."""
         self._entry = entry
-        record = decode_config(entry.key, entry.value, self.profile)
         if not isinstance(record, Invalid) or record.advances:
             self._offset = entry.offset + 1
         outcome = self._by_type[type(record)](record)
-        if self.profile.tolerates_malformed and outcome.thrown is not None:
+        if outcome.thrown is not None and self.profile.tolerates_malformed:
             return Outcome(Kind.IGNORED, outcome.reason)
         return outcome
+
+    @property
+    def offset(self) -> int:
+        """As in `ConfigState`."""
+        return self._offset
+
+    @property
+    def session_key(self) -> SessionKey | None:
+        """As in `ConfigState`."""
+        return self._session_key
+
+    def of(self, name: str) -> ConfigRows:
+        """What is known of one connector now. The next record may change what it holds."""
+        return ConfigRows(
+            self._connectors.items.get(name),
+            self._targets.items.get(name),
+            self._task_counts.items.get(name),
+            self._tasks.items.get(name),
+            self._deferred.items.get(name),
+            self._inconsistent.items.get(name),
+            self._fenced_counts.items.get(name),
+            self._generations.items.get(name),
+            self._pending_fencing.items.get(name),
+            self._applied.items.get(name),
+        )
 
     def _changes(self, aspect: Aspect, name: str) -> None:
         self._changed.writable()[name, aspect, ""] = self._entry.position
@@ -150,6 +194,8 @@ class ConfigFold:
             return ACCEPTED
         changed = self._targets.items.get(name) is not record.state
         self._targets.writable()[name] = record.state
+        if not self.live:
+            return ACCEPTED
         news = changed or self.profile.announces_unchanged_target
         known = configured or self.profile.announces_target_of_unknown
         return self._told(Call("target state", name)) if news and known else ACCEPTED
@@ -201,6 +247,8 @@ class ConfigFold:
         self._task_counts.writable()[name] = count
         if self.profile.fencing:
             self._pending_fencing.writable()[name] = True
+        if not self.live:
+            return ACCEPTED
         return self._told(Call("task configs", self._announced(deferred, name, complete=complete)))
 
     def _apply_tasks(self, name: str, deferred: Tasks | None) -> None:

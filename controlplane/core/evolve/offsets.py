@@ -36,6 +36,10 @@ class OffsetFold:
         self._values.take(dict(state.values))
         self._hidden.take(dict(state.hidden))
 
+    def of(self, key: bytes | None) -> bytes | None:
+        """The value of a raw key now; None: a tombstone, or none."""
+        return self._values.items.get(key)
+
     def apply(self, entry: Entry) -> Outcome:
         """Fold one record."""
         parses = self.profile.offset_partitions

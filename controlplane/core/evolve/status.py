@@ -1,5 +1,8 @@
 """The fold of the status topic. Kafka: `KafkaStatusBackingStore#read`."""
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from controlplane.core.codec.status import decode_status
 from controlplane.core.entry import Entry
 from controlplane.core.evolve.outcome import ACCEPTED, Kind, Outcome, fate
@@ -15,6 +18,14 @@ from controlplane.core.records import (
 )
 from controlplane.core.shared import CopyOnWrite, NestedCopyOnWrite
 from controlplane.core.state import Aspect, Changes, StatusState
+
+
+class StatusRows(NamedTuple):
+    """The rows of one connector in the tables of a `StatusState`."""
+
+    connector: Status | None
+    tasks: Mapping[int, Status]
+    active_topics: Mapping[str, Activity]
 
 
 class StatusFold:
@@ -40,6 +51,14 @@ class StatusFold:
         self._tasks.take({name: dict(tasks) for name, tasks in state.tasks.items()})
         self._topics.take({name: dict(topics) for name, topics in state.active_topics.items()})
 
+    def of(self, name: str) -> StatusRows:
+        """What is known of one connector now. The next record may change what it holds."""
+        return StatusRows(
+            self._connectors.items.get(name),
+            self._tasks.items.get(name, {}),
+            self._topics.items.get(name, {}),
+        )
+
     def apply(self, entry: Entry) -> Outcome:
         """Fold one record; the last of a key wins, with one exception (`_stale`)."""
         self._entry = entry
@@ -47,7 +66,7 @@ class StatusFold:
         match record:
             case Invalid():
                 outcome = fate(record)
-                if self.profile.tolerates_malformed and outcome.thrown is not None:
+                if outcome.thrown is not None and self.profile.tolerates_malformed:
                     return Outcome(Kind.IGNORED, outcome.reason)
                 return outcome
             case ConnectorStatus(name, status):
