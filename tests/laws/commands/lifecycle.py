@@ -20,6 +20,7 @@ from controlplane.core.plan import Outcome, Reason, Rejected, RestartInstances
 from controlplane.core.profiles import Profile
 from controlplane.core.records import State, Target
 from tests.laws.commands.life import Act, Life, Moment, Seen
+from tests.laws.commands.living import Died
 
 TARGETS = (PauseConnector, ResumeConnector)
 RESTARTS = (RestartConnector, RestartTask)
@@ -72,9 +73,19 @@ def s5(life: Life) -> Iterator[None]:
         for act, _ in life.acts_of(kind):
             for died in life.deaths_of(act):
                 there = any(one.entry.timestamp < died.at_ms for one in act.moments)
+                if not there and _changed_by_others(life, act, died):
+                    continue  # it was decided when the asker came again: too late to compare
                 expected = act.after if there else act.before
                 assert died.back.config.targets.get(act.name) is _target(expected, act.name)
                 yield
+
+
+def _changed_by_others(life: Life, act: Act, died: Died) -> bool:
+    """Whether another command about the same connector came between a death and this command."""
+    return any(
+        other.name == act.name and died.at_ms <= other.began_ms < act.began_ms
+        for other in life.acts
+    )
 
 
 # --- stop ---------------------------------------------------------------------------------------
