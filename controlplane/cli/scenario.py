@@ -1,6 +1,5 @@
 """The commands `scenario run`: play scenario files, show what differs, rewrite."""
 
-import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,10 +11,13 @@ from controlplane.cli.printing import note, print_json, say
 from controlplane.core.safe_text import count, safe
 from controlplane.scenario.folds import Folds, UnknownFold, with_registered
 from controlplane.scenario.parse import BadScenario, Scenario
-from controlplane.scenario.run import Played, difference, play, read, rewrite
+from controlplane.scenario.run import Played, difference, play_all, read, rewrite
 from controlplane.scenario.worktree import NotClean, check_clean
 
 SUFFIX = ".scenario"
+
+SPARK = "spark"
+"""The fold that comes with replay (`controlplane[spark]`)."""
 
 ADVICE = "if every change is wanted, `controlplane scenario run --rewrite`, then read `git diff`"
 
@@ -45,6 +47,7 @@ def scenario() -> None:
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
 @click.option("--rewrite", "rewriting", is_flag=True, help="Write what is printed into the files.")
 @click.option("--via", multiple=True, metavar="NAME", help="Compare with this installed fold, too.")
+@click.option("--spark", is_flag=True, help="Compare with Spark's answers: --via spark.")
 @click.option(
     "-o",
     "--output",
@@ -52,13 +55,16 @@ def scenario() -> None:
     default="text",
     help="What differs, for people, or every step as JSON, for machines.",
 )
-def run_files(paths: Sequence[Path], rewriting: bool, via: Sequence[str], output: str) -> None:
+def run_files(
+    paths: Sequence[Path], rewriting: bool, via: Sequence[str], spark: bool, output: str
+) -> None:
     """Play scenario files, or all below a folder, and show where they print something else.
 
     Exit code 1: there are differences.
     """
     try:
-        results = _run(list(_files(paths)), with_registered(via), rewriting=rewriting)
+        folds = with_registered((*via, *((SPARK,) if spark else ())))
+        results = _run(list(_files(paths)), folds, rewriting=rewriting)
     except (BadScenario, NotClean, UnknownFold) as error:
         raise Refused(str(error)) from None
     if output == "json":
@@ -88,7 +94,10 @@ def _run(files: Sequence[Path], folds: Folds, *, rewriting: bool) -> list[Result
     for path, one in scenarios:
         if not one.steps:
             raise BadScenario(f"{path}: no step in it, so nothing is shown: add `cluster w1@3.9`")
-    results = [Result(path, one, asyncio.run(play(one, folds))) for path, one in scenarios]
+    everything = play_all([one for _, one in scenarios], folds)
+    results = [
+        Result(path, one, played) for (path, one), played in zip(scenarios, everything, strict=True)
+    ]
     if rewriting:
         for result in results:
             if rewrite(*result):

@@ -2,14 +2,15 @@
 
 The main fold applies entries one by one. The bulk loader, which takes a way of its own to the same
 state, is always the second. Other packages register theirs under the entry point group
-`controlplane.folds`: a callable like `Refold`. Whatever differs is printed with the fold's name.
+`controlplane.folds`: a callable like `Refold`; or, under `controlplane.folds.together`, one that is
+asked for everything at once (`Together`). Whatever differs is printed with the fold's name.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from controlplane.core.entry import Entry, batch_of
 from controlplane.core.evolve import Fold, fold
@@ -18,6 +19,7 @@ from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 
 GROUP = "controlplane.folds"
+TOGETHER = "controlplane.folds.together"
 
 
 class Refold(Protocol):
@@ -35,8 +37,61 @@ class Refold(Protocol):
         ...
 
 
+class Ask(NamedTuple):
+    """A log, and who reads it."""
+
+    entries: tuple[Entry, ...]
+    """All there is, in the one order."""
+    profile: Profile
+    topics: Topics
+    exactly_once: bool
+
+
+class Together(Protocol):
+    """The same for many logs at once: of one that needs seconds before it begins."""
+
+    def __call__(self, asks: Sequence[Ask], /) -> list[ClusterState]:
+        """What each reader knows."""
+        ...
+
+
+class Asks:
+    """Remembers what is asked, and answers once that was asked elsewhere."""
+
+    def __init__(self) -> None:
+        self._asks: dict[Ask, None] = {}  # each once, in order
+
+    def remember(
+        self,
+        entries: Sequence[Entry],
+        profile: Profile,
+        *,
+        topics: Topics | None = None,
+        exactly_once: bool = False,
+    ) -> ClusterState:
+        """Answer as the main fold does, for now."""
+        self._asks[Ask(tuple(entries), profile, topics or Topics(), exactly_once)] = None
+        return fold(entries, profile, topics=topics, exactly_once=exactly_once)
+
+    def answered(self, together: Together) -> Refold:
+        """What answers as this does, who is asked for all of it now."""
+        asks = list(self._asks)
+        states = dict(zip(asks, together(asks), strict=True))
+
+        def refold(
+            entries: Sequence[Entry],
+            profile: Profile,
+            *,
+            topics: Topics | None = None,
+            exactly_once: bool = False,
+        ) -> ClusterState:
+            return states[Ask(tuple(entries), profile, topics or Topics(), exactly_once)]
+
+        return refold
+
+
 class UnknownFold(ValueError):
-    """No fold of that name is registered. The message says which are."""
+    """No fold of that name is registered, or it cannot be loaded. The message says what to do."""
 
 
 def bulk(
@@ -60,18 +115,35 @@ class Folds(NamedTuple):
 
     main: Refold = fold
     others: Mapping[str, Refold] = MappingProxyType({"bulk": bulk})
+    together: Mapping[str, Together] = MappingProxyType({})
 
 
 def with_registered(names: Sequence[str]) -> Folds:
     """The usual folds and those registered under these names.
 
     Raises:
-        UnknownFold: there is no such fold.
+        UnknownFold: there is no such fold, or it lacks something.
     """
-    known = {point.name: point for point in entry_points(group=GROUP)}
+    single, together = (
+        {point.name: point for point in entry_points(group=group)} for group in (GROUP, TOGETHER)
+    )
     for name in names:
-        if name not in known:
-            there = ", ".join(sorted(known)) or "none"
+        if name not in single.keys() | together.keys():
+            there = ", ".join(sorted(single.keys() | together.keys())) or "none"
             raise UnknownFold(f"no fold {name!r} is installed (installed: {there})")
     usual = Folds()
-    return Folds(usual.main, {**usual.others, **{name: known[name].load() for name in names}})
+    return Folds(
+        usual.main,
+        {**usual.others, **{name: _loaded(single[name]) for name in names if name in single}},
+        {name: _loaded(together[name]) for name in names if name in together},
+    )
+
+
+def _loaded(point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except ModuleNotFoundError as missing:
+        raise UnknownFold(
+            f"the fold {point.name!r} needs {missing.name}, which is not installed here: "
+            f"pip install 'controlplane[{point.name}]'"
+        ) from None

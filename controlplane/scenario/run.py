@@ -3,13 +3,14 @@
 Every step runs, also after one that differs, so that one cause shows all of its effects.
 """
 
+import asyncio
 import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from controlplane.scenario.folds import Folds
+from controlplane.scenario.folds import Asks, Folds
 from controlplane.scenario.parse import BadScenario, Scenario, Step, parse, rewritten
 from controlplane.scenario.verbs import BadStep, verb
 from controlplane.scenario.world import World
@@ -60,6 +61,28 @@ async def play(scenario: Scenario, folds: Folds | None = None) -> list[Played]:
         return [await _play(world, step, scenario.name) for step in scenario.steps]
     finally:
         await world.log.close()
+
+
+def play_all(scenarios: Sequence[Scenario], folds: Folds | None = None) -> list[list[Played]]:
+    """Run all steps of all scenarios, each in a world of its own.
+
+    Folds that are asked for everything at once are so: scenarios are then played twice, which
+    prints the same, for nothing in their worlds varies.
+
+    Raises:
+        BadScenario: a step makes no sense; the message names file and line.
+    """
+    folds = folds or Folds()
+    if folds.together:
+        asks = Asks()
+        asyncio.run(_play_in_turn(scenarios, Folds(asks.remember, {})))
+        answered = {name: asks.answered(together) for name, together in folds.together.items()}
+        folds = Folds(folds.main, {**folds.others, **answered})
+    return asyncio.run(_play_in_turn(scenarios, folds))
+
+
+async def _play_in_turn(scenarios: Sequence[Scenario], folds: Folds) -> list[list[Played]]:
+    return [await play(one, folds) for one in scenarios]
 
 
 async def _play(world: World, step: Step, name: str) -> Played:

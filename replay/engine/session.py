@@ -106,8 +106,7 @@ def check_java() -> None:
     if release is None or release < OLDEST_JAVA:
         there = "there is none" if release is None else f"this is {release}"
         raise NoSpark(
-            f"Spark needs Java {OLDEST_JAVA} or newer, and {there}: install it, or set JAVA_HOME; "
-            "--engine local needs none"
+            f"Spark needs Java {OLDEST_JAVA} or newer, and {there}: install it, or set JAVA_HOME"
         )
 
 

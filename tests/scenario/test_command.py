@@ -183,6 +183,6 @@ def test_an_installed_fold_is_asked(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("installed")
 def test_a_fold_that_is_not_installed(tmp_path: Path) -> None:
     """The sentence says which are."""
-    result = run("--via", "spark", write(tmp_path, "a", STORY))
+    result = run("--via", "deaf", write(tmp_path, "a", STORY))
     assert result.exit_code == 2
-    assert result.stderr.startswith("Error: no fold 'spark' is installed (installed: blind")
+    assert result.stderr == "Error: no fold 'deaf' is installed (installed: blind, spark)\n"

@@ -9,7 +9,9 @@ from controlplane.core.entry import Entry
 from controlplane.core.evolve import fold
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.scenario.folds import Folds, bulk
+from controlplane.scenario.folds import Ask, Folds, Refold, bulk
+from controlplane.scenario.parse import parse
+from controlplane.scenario.run import play_all, report
 from tests.scenario.playing import reported
 
 STORY = """\
@@ -95,6 +97,33 @@ x.scenario:25: view connectors
 
 if every change is wanted, `make scenarios-rewrite`, then read `git diff`"""
     )
+
+
+class Counted:
+    """A fold that is asked for everything at once, and counts how often."""
+
+    def __init__(self, refold: Refold) -> None:
+        self.asked: list[Sequence[Ask]] = []
+        self._refold = refold
+
+    def __call__(self, asks: Sequence[Ask]) -> list[ClusterState]:
+        self.asked.append(asks)
+        return [
+            self._refold(one.entries, one.profile, topics=one.topics, exactly_once=one.exactly_once)
+            for one in asks
+        ]
+
+
+def test_a_fold_is_asked_once_for_all_scenarios() -> None:
+    """Once for each log and reader; what it says is compared as that of others is."""
+    scenarios = [parse(STORY, "x.scenario"), parse(STORY, "y.scenario")]
+    spark = Counted(first_wins)
+    played = play_all(scenarios, Folds(together={"spark": spark}))
+    assert [len(asks) for asks in spark.asked] == [2 * 2]
+    expected = reported(STORY, Folds(fold, {"bulk": bulk, "spark": first_wins}))
+    shown = [report(*one) for one in zip(scenarios, played, strict=True)]
+    assert shown == [expected, expected.replace("x.scenario", "y.scenario")]
+    assert play_all(scenarios, Folds(together={"spark": Counted(fold)})) == play_all(scenarios)
 
 
 def empty(entries: Sequence[Entry], profile: Profile, **settings: Any) -> ClusterState:
