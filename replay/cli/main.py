@@ -34,9 +34,11 @@ COMMANDS = {
     "capture": Command("replay.cli.capture:capture", "Archive what logs hold, as it is."),
     "verify": Command("replay.cli.verify:verify", "Is an archive still what it was?"),
     "state": Command("replay.cli.state:state", "What workers knew, at any point of an archive."),
+    "timeline": Command("replay.cli.timeline:command", "From when until when each fact held."),
     "compat": Command("replay.cli.compat:compat", "What a change of release would do."),
     "audit": Command("replay.cli.audit:audit", "What the logs of a fleet tell that nobody saw."),
     "lint": Command("replay.cli.lint:lint", "Compact now and restart: who is not what he was?"),
+    "report": Command("replay.cli.report:report", "One page of HTML about a fleet."),
 }
 """In the order in which they are listed."""
 

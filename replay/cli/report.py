@@ -1,0 +1,90 @@
+"""`replay report`: one page of HTML about a fleet."""
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from controlplane.core.profiles import KIP, RELEASES, Profile, check_support
+from controlplane.core.safe_text import count
+from replay.cli.fleet import Done, Job, for_each, resume_option
+from replay.cli.logs import Asked, Log, logs_argument
+from replay.cli.printing import read_profile, say
+from replay.errors import NotWritable
+from replay.report import Limits, Look, Looked, page
+from replay.report.looking import Log as Records
+
+OLDEST_LINE = "2.8"
+"""Of the release lines that a fleet is compared with, unless others are named, the oldest."""
+
+
+@click.command()
+@logs_argument
+@click.option(
+    "--to",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="The file.",
+)
+@click.option("--release", metavar="V", default=KIP, help="Of the workers. [default: kip]")
+@click.option(
+    "--towards",
+    "goals",
+    metavar="V",
+    multiple=True,
+    help=f"What they may become; repeat. [default: each release line from {OLDEST_LINE} on]",
+)
+@resume_option
+@click.pass_context
+def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
+    ctx: click.Context,
+    asked: tuple[Asked, ...],
+    file: Path,
+    release: str,
+    goals: tuple[str, ...],
+    resume: Path | None,
+) -> None:
+    """Write one page about everything that is named: it opens anywhere, and asks nobody.
+
+    Timelines of connectors, what audits find, what releases would do, what compaction would, each
+    with the records that show it. Exit code 0: it is written; 2: bad input, though the page may
+    tell of the rest.
+    """
+    profile = read_profile(release)
+    check_support(profile, exactly_once=any(one.reading.exactly_once for one in asked))
+    towards = tuple(map(read_profile, goals)) if goals else _lines()
+    look = _Looking(Look(profile, towards, Limits.shared_by(len(asked))))
+    done = for_each(asked, Job("looking", look, Looked), resume)
+    if done.results:
+        _write(file, done)
+        say(f"{file}: {count(len(done.results), 'cluster')}")
+    ctx.exit(done.code)
+
+
+class _Looking(msgspec.Struct, frozen=True):
+    """A look at one cluster, and everything that decides about it."""
+
+    look: Look
+
+    def __call__(self, log: Log) -> Looked:
+        entries = list(log.entries())
+        return self.look(Records(log.cluster, log.topics, log.exactly_once, entries, log.head))
+
+
+def _lines() -> tuple[Profile, ...]:
+    """The last patch of each release line."""
+    since = RELEASES.index(f"{OLDEST_LINE}.0")
+    ends = {release.rpartition(".")[0]: release for release in RELEASES[since:]}
+    return tuple(map(Profile.of, ends.values()))
+
+
+def _write(file: Path, done: Done[Looked]) -> None:
+    """Write the page whole or not at all."""
+    draft = file.with_name(f".{file.name}.draft")
+    try:
+        with draft.open("w", encoding="utf-8") as out:
+            out.writelines(page(list(done.results.values()), done.failed))
+        draft.replace(file)
+    except OSError as error:
+        raise NotWritable(f"{file} cannot be written ({error.strerror}): check it") from None

@@ -1,0 +1,182 @@
+"""What a page is made of: plain values, without secrets, which can be kept and read back.
+
+A place is a record's position as people write it: `config@57`.
+"""
+
+import msgspec
+
+from replay.audit import Audited
+from replay.findings import Severity
+
+MIXED = "MIXED"
+"""What stands for a state where several follow each other faster than can be drawn."""
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Something that was so for a while."""
+
+    begin_ms: int
+    end_ms: int
+    state: str
+    place: str
+    """The record that began it; of several the last."""
+    words: str
+    failed: bool = False
+    """Of several: whether a failure is among them."""
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """Something that happened, or several things of one kind or more, close to each other."""
+
+    at_ms: int
+    kind: str
+    """`created`, `changed`, `deleted`, `restarted`, `reset`; `several`."""
+    place: str
+    words: str
+    number: int = 1
+
+
+class Point(msgspec.Struct, frozen=True):
+    """An offset: how far a source had come."""
+
+    at_ms: int
+    value: float
+    place: str
+
+
+class Line(msgspec.Struct, frozen=True):
+    """How one source partition moved."""
+
+    partition: str
+    field: str
+    """Which number of its offset is drawn."""
+    points: tuple[Point, ...]
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """A connector over time."""
+
+    wanted: tuple[Span, ...]
+    reported: tuple[Span, ...]
+    tasks: tuple[Span, ...]
+    marks: tuple[Mark, ...]
+    lines: tuple[Line, ...]
+    undrawn: int
+    """Source partitions that are not among the lines."""
+
+
+class Connector(msgspec.Struct, frozen=True):
+    """One connector: what it is at the end, and how much has happened to it."""
+
+    name: str
+    there: bool
+    wanted: str | None
+    reported: str | None
+    tasks: dict[str, int]
+    """How many tasks are reported in which state."""
+    numbers: dict[str, int]
+    """How often what happened: the kinds of marks, `failed`, and `moved` for offsets."""
+    places: dict[str, str]
+    """The last record of each of these kinds, and those of `wanted` and `reported`."""
+    worst: Severity | None
+    """Of the findings about it."""
+    verdicts: tuple[int, ...]
+    """Of each release that it is compared with."""
+    timeline: Timeline | None = None
+    """None: it is not drawn."""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A finding, of an audit or of a rehearsal."""
+
+    kind: str
+    severity: Severity
+    cluster: str
+    connector: str | None
+    sentence: str
+    advice: str
+    places: tuple[str, ...]
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why a verdict is what it is."""
+
+    severity: Severity
+    text: str
+    places: tuple[str, ...]
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """A connector that a release is not good for, or the cluster (None)."""
+
+    connector: str | None
+    verdict: int
+    reasons: tuple[Reason, ...]
+    more: int
+    """Reasons that are not told."""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What a change of release would do to a cluster."""
+
+    goal: str
+    verdict: int
+    judged: tuple[Judged, ...]
+    more: int
+    """Connectors that are not told."""
+    commands: tuple[tuple[str, str, str], ...]
+    """What is to be done first: when, the command, why."""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What was read of one partition."""
+
+    topic: str
+    partition: int
+    records: int
+    first: int
+    last: int
+    """Offsets."""
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """A record, without secrets."""
+
+    place: str
+    at_ms: int
+    key: str
+    value: str
+
+
+class Looked(msgspec.Struct, frozen=True):
+    """All that a page tells of one cluster."""
+
+    cluster: str
+    release: str
+    """As which it is read."""
+    head: str | None
+    first_ms: int
+    """-1: no record has a time."""
+    last_ms: int
+    parts: tuple[Part, ...]
+    connectors: tuple[Connector, ...]
+    """The worst first."""
+    connectors_more: int
+    numbers: dict[str, int]
+    """How many connectors there are, and how they are: `there`, `RUNNING`, `FAILED`, …"""
+    audited: Audited
+    """Cut to what is told; what it shares with others is there as a whole."""
+    found: tuple[Told, ...]
+    found_numbers: dict[str, int]
+    """Of all findings, by severity."""
+    linted: tuple[Told, ...]
+    linted_numbers: dict[str, int]
+    changes: tuple[Change, ...]
+    """By release."""
+    evidence: tuple[Shown, ...]
+    evidence_more: int
+
+    @property
+    def records(self) -> int:
+        """How many records were read."""
+        return sum(part.records for part in self.parts)

@@ -1,0 +1,312 @@
+"""Everything that a page tells of one cluster: its records are gone through, and let go."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from controlplane.core.entry import Entry, Position
+from controlplane.core.profiles import Profile
+from controlplane.core.records import Target
+from controlplane.core.redact import redacted_text
+from controlplane.core.shown_records import key, place, value
+from controlplane.core.state import ConfigState, Topics
+from replay.audit import Audited, Cluster, audited
+from replay.audit.reading import read
+from replay.compat import Verdict, assess, roll
+from replay.compat.told import VERDICTS, ToldConnector, ToldRoll, told
+from replay.findings import Finding, Severity
+from replay.lint import lint
+from replay.report.facts import (
+    Change,
+    Connector,
+    Judged,
+    Looked,
+    Part,
+    Reason,
+    Shown,
+    Told,
+)
+from replay.report.following import Followed, Time, by_state
+from replay.report.limits import REASONS, Limits
+
+_RANK = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+class Log(NamedTuple):
+    """The records of one cluster."""
+
+    cluster: str
+    topics: Topics
+    exactly_once: bool
+    entries: Sequence[Entry]
+    """In the one order."""
+    head: str | None = None
+
+
+class Look(msgspec.Struct, frozen=True):
+    """How a cluster is looked at: everything that decides about what is told of it."""
+
+    profile: Profile
+    """What its workers are."""
+    goals: tuple[Profile, ...]
+    """The releases that it is compared with."""
+    limits: Limits
+
+    def __call__(self, log: Log) -> Looked:
+        """What is told of a cluster."""
+        return _Looking(self, log).looked()
+
+
+class _Looking:
+    """One look at one cluster."""
+
+    def __init__(self, look: Look, log: Log) -> None:
+        self._look, self._log, self._limits = look, log, look.limits
+        support = log.exactly_once and look.profile.exactly_once_support
+        self._cluster = Cluster(log.cluster, log.entries, look.profile, log.topics, support)
+        self._time = _time_of(log.entries)
+        self._config = ConfigState()
+
+    def looked(self) -> Looked:
+        log, limits = self._log, self._limits
+        found = audited(self._cluster)
+        linted = lint(
+            log.entries,
+            self._look.profile,
+            topics=log.topics,
+            cluster=log.cluster,
+            exactly_once=self._cluster.exactly_once,
+        )
+        rolls = [self._roll(goal) for goal in self._look.goals]
+        followed = self._followed()
+        every = self._connectors(followed, [*found.findings, *linted], rolls)
+        rows = every[: limits.listed]
+        drawn = [
+            msgspec.structs.replace(one, timeline=followed[one.name].timeline())
+            for one in rows[: limits.drawn]
+            if self._time is not None
+        ]
+        connectors = (*drawn, *rows[len(drawn) :])
+        findings, rehearsed = self._told(found.findings), self._told(linted)
+        changes = tuple(self._change(one, {row.name for row in rows}) for one in rolls)
+        wanted = dict.fromkeys(_places(findings, rehearsed, changes, connectors))
+        evidence = self._evidence(wanted)
+        return Looked(
+            log.cluster,
+            self._look.profile.release,
+            log.head,
+            -1 if self._time is None else self._time.first_ms,
+            -1 if self._time is None else self._time.last_ms,
+            _parts(log.entries),
+            connectors,
+            len(every) - len(rows),
+            _numbers(every),
+            Audited((), found.shares),
+            findings,
+            _by_severity(found.findings),
+            rehearsed,
+            _by_severity(linted),
+            changes,
+            evidence,
+            len(wanted) - len(evidence),
+        )
+
+    # --- connectors -------------------------------------------------------------------------
+
+    def _followed(self) -> dict[str, Followed]:
+        """Every connector of which there is a record, as it went on."""
+        followed: dict[str, Followed] = {}
+        time = self._time or Time(0, 0)
+        for one in read(self._cluster):
+            self._config = one.config
+            if one.about is not None:
+                if one.about not in followed:
+                    followed[one.about] = Followed(time, self._place)
+                followed[one.about].see(one)
+        return followed
+
+    def _connectors(
+        self, followed: dict[str, Followed], found: Iterable[Finding], rolls: Sequence[ToldRoll]
+    ) -> list[Connector]:
+        """All of them, the worst first, then those to which most has happened."""
+        worst: dict[str | None, Severity] = {}
+        for one in found:
+            worst[one.connector] = max(
+                one.severity, worst.get(one.connector, one.severity), key=_RANK.__getitem__
+            )
+        verdicts = [
+            {one.connector: VERDICTS[one.verdict] for one in each.connectors} for each in rolls
+        ]
+        rows = [
+            self._connector(
+                name,
+                one,
+                worst.get(name),
+                tuple(each.get(name, Verdict.COMPATIBLE) for each in verdicts),
+            )
+            for name, one in followed.items()
+        ]
+        return sorted(rows, key=_worst_first)
+
+    def _connector(
+        self, name: str, one: Followed, worst: Severity | None, verdicts: tuple[int, ...]
+    ) -> Connector:
+        there = name in self._config.connectors
+        wanted = self._config.targets.get(name, Target.STARTED).value if there else None
+        return Connector(
+            name,
+            there,
+            wanted,
+            None if one.reported is None else one.reported.value,
+            by_state(one.tasks),
+            dict(one.numbers),
+            one.places,
+            worst,
+            tuple(map(int, verdicts)),
+        )
+
+    # --- findings ---------------------------------------------------------------------------
+
+    def _told(self, found: Sequence[Finding]) -> tuple[Told, ...]:
+        worst_first = sorted(found, key=lambda one: -_RANK[one.severity])
+        return tuple(told_of(one, self._place) for one in worst_first[: self._limits.findings])
+
+    def _place(self, position: Position) -> str:
+        return place(position, self._log.topics)
+
+    # --- changes of release -----------------------------------------------------------------
+
+    def _roll(self, goal: Profile) -> ToldRoll:
+        log = self._log
+        change = roll(self._look.profile, goal)
+        found = assess(
+            log.entries,
+            change,
+            topics=log.topics,
+            cluster=log.cluster,
+            exactly_once=log.exactly_once,
+        )
+        return told(found, log.topics)
+
+    def _change(self, step: ToldRoll, listed: set[str]) -> Change:
+        bad = [one for one in step.connectors if VERDICTS[one.verdict] is not Verdict.COMPATIBLE]
+        shown = [one for one in bad if one.connector is None or one.connector in listed]
+        return Change(
+            step.goal,
+            VERDICTS[step.verdict],
+            tuple(map(_judged, shown)),
+            len(bad) - len(shown),
+            tuple((one.when, one.command, one.why) for one in step.plan[: self._limits.findings]),
+        )
+
+    # --- evidence ---------------------------------------------------------------------------
+
+    def _evidence(self, wanted: dict[str, None]) -> tuple[Shown, ...]:
+        """The records that are named, in the order in which they came first."""
+        limit = self._limits.evidence
+        some = {one for one, _ in zip(wanted, range(limit), strict=False)}
+        return tuple(
+            Shown(at, entry.timestamp, key(entry), value(entry))
+            for entry in self._log.entries
+            if (at := self._place(entry.position)) in some
+        )
+
+
+def told_of(one: Finding, place_of: Callable[[Position], str]) -> Told:
+    """A finding as it is told."""
+    return Told(
+        one.kind,
+        one.severity,
+        one.cluster,
+        one.connector,
+        redacted_text(one.sentence),
+        one.advice,
+        tuple(map(place_of, one.evidence)),
+    )
+
+
+def _worst_first(one: Connector) -> tuple[object, ...]:
+    rank = -1 if one.worst is None else _RANK[one.worst]
+    happened = sum(number for kind, number in one.numbers.items() if kind != "moved")
+    return -rank, -max(one.verdicts, default=0), not one.there, -happened, one.name
+
+
+def _judged(one: ToldConnector) -> Judged:
+    reasons = [
+        Reason(each.severity, _said(each.name, each.ground, each.sentence), each.evidence)
+        for each in one.situations
+    ]
+    reasons += [
+        Reason(each.severity, f"{each.fact} {each.item}: {each.words}", _one(each.record))
+        for each in one.divergences
+        if each.explained_by is None
+    ]
+    reasons += [
+        Reason(Severity.DANGER, f"{each.danger}: {each.reason}", (each.record,))
+        for each in one.hazards
+    ]
+    reasons.sort(key=lambda each: -_RANK[each.severity])
+    shown = tuple(reasons[:REASONS])
+    return Judged(one.connector, VERDICTS[one.verdict], shown, len(reasons) - len(shown))
+
+
+def _said(name: str, ground: str, sentence: str) -> str:
+    return f"{name} ({ground}): {sentence}"
+
+
+def _one(record: str | None) -> tuple[str, ...]:
+    return () if record is None else (record,)
+
+
+def _places(
+    found: Sequence[Told],
+    linted: Sequence[Told],
+    changes: Sequence[Change],
+    connectors: Sequence[Connector],
+) -> Iterator[str]:
+    """Every record that a page names, those first that matter most."""
+    for finding in (*found, *linted):
+        yield from finding.places
+    for change in changes:
+        for judged in change.judged:
+            for reason in judged.reasons:
+                yield from reason.places
+    for connector in connectors:
+        yield from connector.places.values()
+    for connector in connectors:
+        if (drawn := connector.timeline) is not None:
+            yield from (mark.place for mark in drawn.marks)
+            for lane in (drawn.wanted, drawn.reported, drawn.tasks):
+                yield from (span.place for span in lane)
+            for line in drawn.lines:
+                yield from (line.points[0].place, line.points[-1].place)
+
+
+def _time_of(entries: Sequence[Entry]) -> Time | None:
+    """From when to when there are records; None: no record has a time."""
+    times = [entry.timestamp for entry in entries if entry.timestamp >= 0]
+    return Time(min(times), max(times)) if times else None
+
+
+def _parts(entries: Iterable[Entry]) -> tuple[Part, ...]:
+    offsets: dict[tuple[str, int], list[int]] = {}
+    for entry in entries:
+        found = offsets.setdefault((entry.topic, entry.partition), [0, entry.offset, 0])
+        found[0] += 1
+        found[2] = entry.offset
+    return tuple(Part(*where, *numbers) for where, numbers in sorted(offsets.items()))
+
+
+def _numbers(connectors: Iterable[Connector]) -> dict[str, int]:
+    """How many connectors there are, and how they are reported."""
+    there = [one for one in connectors if one.there]
+    states = Counter(one.reported or "UNKNOWN" for one in there)
+    failed = sum("FAILED" in one.tasks and one.reported != "FAILED" for one in there)
+    return {"there": len(there), "with failed tasks": failed, **states}
+
+
+def _by_severity(found: Iterable[Finding]) -> dict[str, int]:
+    numbers = Counter(one.severity for one in found)
+    return {severity.value: numbers[severity] for severity in reversed(Severity)}

@@ -1,0 +1,118 @@
+"""The whole page: one file of HTML that asks nobody for anything, without a script."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+
+from controlplane.core.shown_records import place
+from controlplane.core.state import Topics
+from replay.audit import together
+from replay.report.drawing import when
+from replay.report.evidence import Index
+from replay.report.facts import Looked, Told
+from replay.report.html import Html, el
+from replay.report.looking import told_of
+from replay.report.sections.connectors import connectors
+from replay.report.sections.findings import audited, linted, shared
+from replay.report.sections.records import records
+from replay.report.sections.releases import releases
+from replay.report.sections.summary import summary
+
+OPEN = 4
+"""Of a fleet of more clusters than these, each is shown when somebody opens it."""
+
+_NOTHING_ELSE = "default-src 'none'; style-src 'unsafe-inline'"
+"""What a browser may load and run: the styles in the page, and nothing else."""
+
+_PARTS = (
+    ("connectors", "Connectors", connectors),
+    ("findings", "Findings", audited),
+    ("releases", "Releases", releases),
+    ("lint", "Compaction", linted),
+    ("evidence", "Evidence", records),
+)
+
+
+def page(fleet: Sequence[Looked], failed: Mapping[str, str] | None = None) -> Iterator[str]:
+    """A page about these clusters, piece by piece; `failed` could not be read, and why."""
+    between = _between(fleet)
+    styles = files("replay.report").joinpath("style.css").read_text(encoding="utf-8")
+    title = f"Replay: {fleet[0].cluster if len(fleet) == 1 else f'{len(fleet)} clusters'}"
+    yield "<!doctype html>\n"
+    yield '<html lang="en">'
+    yield el(
+        "head",
+        el("meta", charset="utf-8"),
+        el("meta", http_equiv="Content-Security-Policy", content=_NOTHING_ELSE),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        el("meta", name="color-scheme", content="light dark"),
+        el("title", title),
+        el("style", Html(styles)),
+    )
+    yield "<body>"
+    yield _header(fleet, between)
+    yield "<main>"
+    yield summary(fleet, between, failed or {})
+    yield shared(between) or ""
+    if len(fleet) == 1:
+        yield from _parts(0, fleet[0])
+    else:
+        for number, looked in enumerate(fleet):
+            yield _cluster(number, looked, is_open=len(fleet) <= OPEN)
+    yield "</main>"
+    yield _footer()
+    yield "</body></html>\n"
+
+
+def _between(fleet: Sequence[Looked]) -> list[Told]:
+    """What clusters share that they should not."""
+    found = together(one.audited for one in fleet)
+    return [told_of(one, lambda position: place(position, Topics())) for one in found]
+
+
+def _header(fleet: Sequence[Looked], between: Sequence[Told]) -> Html:
+    times = [one for one in fleet if one.first_ms >= 0]
+    first_ms = min((one.first_ms for one in times), default=-1)
+    last_ms = max((one.last_ms for one in times), default=-1)
+    span = f"{when(first_ms)} – {when(last_ms)} UTC" if times else "at times unknown"
+    only = len(fleet) == 1
+    name = fleet[0].cluster if only else f"{len(fleet)} clusters"
+    links = [("#summary", "Summary"), *([("#shared", "Between clusters")] if between else [])]
+    links += [(f"#c0-{part}", title) for part, title, _ in _PARTS] if only else []
+    return el(
+        "header",
+        el("p", "Kafka Connect, replayed", class_="kicker"),
+        el("h1", name),
+        el("p", f"{span}, read as {fleet[0].release}", class_="span"),
+        el("nav", [el("a", title, href=href) for href, title in links]),
+    )
+
+
+def _parts(number: int, looked: Looked) -> Iterator[Html]:
+    """All that is told of a cluster."""
+    index = Index.of(number, looked)
+    return (make(looked, index) for _, _, make in _PARTS)
+
+
+def _cluster(number: int, looked: Looked, *, is_open: bool) -> Html:
+    links = [el("a", title, href=f"#c{number}-{part}") for part, title, _ in _PARTS]
+    return el(
+        "details",
+        el("summary", el("h2", looked.cluster)),
+        el("nav", links),
+        _parts(number, looked),
+        id=f"c{number}",
+        class_="cluster",
+        open=is_open,
+    )
+
+
+def _footer() -> Html:
+    return el(
+        "footer",
+        el(
+            "p",
+            "Made by ",
+            el("code", "replay report"),
+            " from the records alone. No secret is in it.",
+        ),
+    )

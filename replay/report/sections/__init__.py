@@ -1,0 +1,1 @@
+"""The parts of a page, each from what was found."""

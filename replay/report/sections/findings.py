@@ -1,0 +1,69 @@
+"""What audits and rehearsals found."""
+
+from collections.abc import Sequence
+
+from replay.findings import Severity, called
+from replay.report.evidence import Index
+from replay.report.facts import Looked, Told
+from replay.report.html import Html, el
+from replay.report.sections.parts import badge, more
+
+
+def audited(looked: Looked, index: Index) -> Html:
+    """What went wrong in a cluster, and who did what."""
+    return el(
+        "section",
+        el("h3", "Findings"),
+        _list(looked.found, index, "Nothing was found."),
+        more(_rest(looked.found_numbers, looked.found), "finding", "replay audit"),
+        id=f"c{index.number}-findings",
+    )
+
+
+def linted(looked: Looked, index: Index) -> Html:
+    """What would change if the log were compacted and a worker restarted."""
+    nothing = "Every connector would be what it is."
+    return el(
+        "section",
+        el("h3", "Compacted now, and a worker restarted"),
+        _list(looked.linted, index, nothing),
+        more(_rest(looked.linted_numbers, looked.linted), "finding", "replay lint"),
+        id=f"c{index.number}-lint",
+    )
+
+
+def shared(found: Sequence[Told]) -> Html | None:
+    """What clusters have in common that they should not."""
+    if not found:
+        return None
+    return el("section", el("h2", "Between clusters"), _list(found, None, ""), id="shared")
+
+
+def _rest(numbers: dict[str, int], told: Sequence[Told]) -> int:
+    return sum(numbers.values()) - len(told)
+
+
+def _list(found: Sequence[Told], index: Index | None, nothing: str) -> Html:
+    """Those that somebody has to see to, and folded up those that are merely worth knowing."""
+    if not found:
+        return el("p", nothing, class_="none")
+    known = [one for one in found if one.severity is Severity.INFO]
+    grave = [one for one in found if one.severity is not Severity.INFO]
+    lists = [
+        el("ul", [_finding(one, index) for one in each], class_="findings")
+        for each in (grave, known)
+    ]
+    words = el("summary", f"{len(known):,} for information")
+    return el("div", lists[0] if grave else None, el("details", words, lists[1]) if known else None)
+
+
+def _finding(one: Told, index: Index | None) -> Html:
+    chips = index.chips(one.places) if index else [el("span", p, class_="chip") for p in one.places]
+    return el(
+        "li",
+        el("p", badge(one.severity), " ", el("b", called(one.connector)), " ", el("i", one.kind)),
+        el("p", one.sentence),
+        el("p", one.advice, class_="advice") if one.advice else None,
+        el("p", chips, class_="chips"),
+        class_=f"finding {one.severity.value}",
+    )
