@@ -3,7 +3,7 @@
 Partitions are merged while they are read: of each a few thousand records are held at a time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 
 from controlplane.core.entry import Entry
@@ -35,10 +35,18 @@ def records(cluster: Cluster, moment: str | None = None) -> Iterator[Entry]:
         cut = Cut(cluster.ends) if moment is None else _cut(cluster, moment)
     except UnknownMoment as error:
         raise UnknownMoment(f"{cluster.name}: {error}") from None
-    plan = planned(cluster, cut, derived=False)
+    return (one.entry for one in ordered(cluster, planned(cluster, cut, derived=False).parts))
+
+
+def ordered(cluster: Cluster, parts: Iterable[PartPlan]) -> Iterator[Placed]:
+    """The records that a plan reads of some partitions, each with its rank.
+
+    Raises:
+        ArchiveCorrupt: a file is missing or damaged; also while they are gone through.
+    """
     reader = Reader(cluster.store, cluster.topics, ())
-    parts = [_placed(part, reader.runs(part)) for part in plan.parts if part.rows]
-    return (one.entry for one in merge(*parts, key=lambda one: one[:4]))
+    runs = [_placed(part, reader.runs(part)) for part in parts if part.rows]
+    return merge(*runs, key=lambda one: one[:4])
 
 
 def _cut(cluster: Cluster, moment: str) -> Cut:

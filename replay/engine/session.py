@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import IO
 
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import SparkSession
 
 from replay.engine.where import Where
@@ -53,11 +53,15 @@ class NoSpark(ReplayError):
 
 @contextmanager
 def session(where: Where) -> Iterator[SparkSession]:
-    """A session, for as long as it takes.
+    """A session, for as long as it takes; whoever has one already keeps it, as it is.
 
     Raises:
         NoSpark: there is no Java, or Spark does not start.
     """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
     check_java()
     if where.is_here:  # whoever asks has all that tasks need; Spark would take any `python3`
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -125,9 +129,9 @@ def java_release() -> int | None:
 def told(error: Exception) -> str:
     """What Spark complains of, without its stack."""
     java = getattr(error, "java_exception", None)
-    text = str(java if java is not None else error)
-    lines = [line for line in text.splitlines() if line.strip()]
-    return _without_class(lines[0].strip()) if lines else type(error).__name__
+    lines = str(error if java is None else java).strip().splitlines()
+    # Of an exception in Python a traceback is quoted, which ends with what has happened.
+    return _without_class(lines[-1 if isinstance(error, PythonException) else 0].strip())
 
 
 def _without_class(text: str) -> str:

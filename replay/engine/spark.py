@@ -53,7 +53,7 @@ class Spark:
             ArchiveCorrupt: a file is missing or damaged.
             NoSpark: Spark has failed.
         """
-        works = [_work(one, part) for one in asked for part in one.plan.busy]
+        works = self.works(asked)
         cut = [self._slices(one, part) for one in asked for part in one.plan.busy]
         tables = iter(self._carried_out(works, cut))
         return [
@@ -66,6 +66,10 @@ class Spark:
             for one in asked
         ]
 
+    def works(self, asked: Sequence[Asked]) -> list[Work]:
+        """What has to be reduced for them: each busy part of each plan."""
+        return [_work(one, part) for one in asked for part in one.plan.busy]
+
     def _slices(self, one: Asked, part: PartPlan) -> list[Slice]:
         return slices(one.local.cluster, part, self._limits)
 
@@ -76,13 +80,19 @@ class Spark:
 
     def _carried_out(self, works: Sequence[Work], cut: Sequence[Sequence[Slice]]) -> list[pa.Table]:
         """What is left of each: one job, of which only this comes to the driver."""
+        if not works:
+            return []
+        table = run(self.frame(works, cut), self._progress)
+        _check(table)
+        return of_works(table, len(works))
+
+    def frame(self, works: Sequence[Work], cut: Sequence[Sequence[Slice]]) -> DataFrame:
+        """The rows that are left of works, as a plan of Spark's; `cut` are the slices of each."""
         whole: list[Numbered] = []
         sliced: list[Numbered] = []
         for number, (work, some) in enumerate(zip(works, cut, strict=True)):
             into = whole if len(some) == 1 else sliced
             into += [Numbered(number, work.of(*one)) for one in some]
-        if not works:
-            return []
         at_least = self._session.sparkContext.defaultParallelism
         tasks = [bundles(some, at_least, self._limits) for some in (whole, sliced)]
         # Rows that lie in the driver come in so many partitions at most, in one each if they may.
@@ -90,9 +100,7 @@ class Spark:
         frames = [self._reduced(some) for some in tasks if some]
         if sliced:
             frames[-1] = _merged(frames[-1], {number: works[number] for number, _ in sliced})
-        table = run(reduce(DataFrame.unionAll, frames), self._progress)
-        _check(table)
-        return of_works(table, len(works))
+        return reduce(DataFrame.unionAll, frames)
 
     def _reduced(self, tasks: Sequence[Sequence[Numbered]]) -> DataFrame:
         """What tasks leave of their works: one row of the table is one task."""

@@ -1,0 +1,180 @@
+"""The engine in Spark: what it shuffles, what it says of damage, and that it can be stopped."""
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from controlplane.core.entry import Entry
+from controlplane.core.profiles import PROFILES, Profile
+from replay.archive.cluster import open_cluster
+from replay.archive.integrity import Checked
+from replay.archive.segments import Sizes
+from replay.archive.store import Folder
+from replay.engine import jobs
+from replay.engine.asked import Asked
+from replay.engine.local import Local, Options
+from replay.engine.session import NoSpark
+from replay.engine.slicing import LIMITS, Limits, slices
+from replay.engine.spark import Spark
+from replay.errors import ArchiveCorrupt
+from replay.progress import Unseen
+from tests.recorded import recorded_entries
+from tests.replay.archived import NAME, archive, log_of, served
+from tests.replay.cli.calling import call, refusal
+
+pytestmark = pytest.mark.java
+
+KIP = [Profile.of("kip")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An archive of a recorded cluster, in small segments."""
+    archive(tmp_path, recorded_entries("life-3.9"), Sizes(40, 16))
+    return tmp_path
+
+
+def question(folder: Path, profiles: Sequence[Profile] = KIP) -> Asked:
+    """What is known at the end of it, with every hash compared."""
+    cluster = open_cluster(Folder(str(folder)), NAME)
+    files = [one for manifest in cluster.chain.manifests for one in manifest.files]
+    local = Local(cluster._replace(store=Checked(cluster.store, files)), Options(derived=False))
+    return Asked(local, local.plan(None, profiles), profiles)
+
+
+def shuffles(spark: SparkSession, asked: Asked, limits: Limits) -> int:
+    """How many there are in Spark's own plan."""
+    engine = Spark(spark, limits)
+    cut = [slices(asked.local.cluster, part, limits) for part in asked.plan.busy]
+    works = engine.works([asked])
+    plan = engine.frame(works, cut)._jdf.queryExecution().executedPlan().toString()
+    return int(plan.count("Exchange"))
+
+
+def test_whole_partitions_need_no_shuffle(spark: SparkSession, folder: Path) -> None:
+    """Slices need one, by partition, whatever their number; every release still sees the same."""
+    asked = question(folder, PROFILES)
+    expected = asked.local.states(asked.plan, PROFILES)
+    for limits, count in [(LIMITS, 0), (LIMITS._replace(slice_rows=50), 1)]:
+        assert shuffles(spark, asked, limits) == count
+        assert Spark(spark, limits).states([asked]) == [expected]
+
+
+def test_slices_end_where_segments_do(folder: Path) -> None:
+    """Where every record counts there are none; each knows what time it was before it."""
+    asked = question(folder)
+    cluster = asked.local.cluster
+    for part in asked.plan.busy:
+        cut = slices(cluster, part, Limits(slice_rows=50))
+        assert [piece for one in cut for piece in one.part.pieces] == list(part.pieces)
+        if part.topic == "connect-configs":
+            assert len(cut) == 1
+        segments = cluster.parts[part.topic, part.partition].segments
+        latest = {one.start: one.latest_ms for one in segments}
+        before = [None, *latest.values()]
+        firsts = [one.part.pieces[0].stored.file for one in cut]
+        files = [one.stored.file for one in segments]
+        assert [one.before_ms for one in cut] == [before[files.index(file)] for file in firsts]
+
+
+def test_clusters_are_asked_together(spark: SparkSession, tmp_path: Path) -> None:
+    """One that is empty, one of which nothing counts, and others."""
+    names = "life-3.9", "aborted-3.9", "mirror-3.9"
+    logs = [recorded_entries(name) for name in names]
+    logs += [[], [Entry("connect-offsets", 0, 0, 1, b"k", b"1", aborted=True)]]
+    asked = []
+    for number, entries in enumerate(logs):
+        local = Local(archive(tmp_path / str(number), entries), Options(exactly_once=True))
+        asked.append(Asked(local, local.plan(None, KIP), KIP))
+    found = Spark(spark).states(asked)
+    assert found == [served(log_of(one), None, KIP, exactly_once=True) for one in logs]
+    assert Spark(spark).states([]) == []
+
+
+def test_damage_is_a_sentence(spark: SparkSession, folder: Path) -> None:
+    """A file that was altered after the plan was made is not read, whoever would have read it."""
+    asked = question(folder)
+    path = min(folder.rglob("topic=connect-status/*/segment-*"))
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 3] ^= 1
+    path.write_bytes(whole)
+    for limits in (LIMITS, LIMITS._replace(slice_rows=50)):
+        with pytest.raises(ArchiveCorrupt, match="was altered: it has another hash: restore it"):
+            Spark(spark, limits).states([asked])
+    path.unlink()
+    with pytest.raises(ArchiveCorrupt, match="is missing: restore it"):
+        Spark(spark).states([asked])
+
+
+class Impatient(Unseen):
+    """Somebody who interrupts as soon as there is something to see."""
+
+    def begin(self, what: str, total: int) -> None:
+        """Ctrl-C, before the first task."""
+        assert what
+        assert total >= 0
+        raise KeyboardInterrupt
+
+
+def asleep(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A task that never ends."""
+    time.sleep(3_600)
+    yield from batches
+
+
+def broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A task with a defect."""
+    raise ValueError("such a thing")
+
+
+def test_nobody_waits_for_a_job_that_is_interrupted(spark: SparkSession, folder: Path) -> None:
+    """It is cancelled, and the session can be asked again."""
+    with pytest.raises(KeyboardInterrupt):
+        jobs.run(spark.range(1).mapInArrow(asleep, "id long"), Impatient())
+    assert list(spark.sparkContext.statusTracker().getActiveJobsIds()) == []
+    asked = question(folder)
+    assert Spark(spark).states([asked]) == [asked.local.states(asked.plan, KIP)]
+
+
+def test_a_job_that_fails_says_why(spark: SparkSession) -> None:
+    """In one line."""
+    with pytest.raises(NoSpark, match=r"^Spark has failed \(ValueError: such a thing\)$"):
+        jobs.run(spark.range(1).mapInArrow(broken, "id long"), Unseen())
+
+
+def test_the_command_says_the_same(spark: SparkSession, folder: Path) -> None:
+    """Whoever works it out."""
+    said = [call("state", folder, "--engine", one, "-o", "json") for one in ("local", "spark")]
+    assert said[0] == said[1]
+    assert (said[0].code, said[0].err) == (0, "")
+    said = [call("state", folder, "--explain", "--engine", one) for one in ("local", "spark")]
+    assert [one.out.splitlines()[2].split()[1] for one in said] == ["local", "spark"]
+    assert "one job at local[*]" in said[1].out
+
+
+@pytest.mark.parametrize("options", [["--master", "local"], ["--conf", "spark.x=1"]])
+def test_settings_of_spark_are_for_spark(folder: Path, options: list[str]) -> None:
+    """Given alone they mean it, beside another engine they mean nothing, which is said."""
+    assert "spark" in call("state", folder, "--explain", *options).out
+    said = call("state", folder, "--engine", "local", *options)
+    assert (said.code, "--master and --conf are for Spark" in said.err) == (2, True)
+
+
+def test_without_java(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence, and what to do."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    assert refusal(call("state", folder, "--engine", "spark")) == (
+        "Spark needs Java 17 or newer, and there is none: install it, or set JAVA_HOME"
+    )
+
+
+def test_a_setting_that_is_none(folder: Path) -> None:
+    """Without a name, or without a value."""
+    assert "'=x' is not KEY=VALUE" in call("state", folder, "--conf", "=x").err
+    assert "'x' is not KEY=VALUE" in call("state", folder, "--conf", "x").err

@@ -1,0 +1,43 @@
+"""Every view in every scenario, computed by Spark as well: one job for all of them."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from controlplane.scenario.folds import Folds
+from controlplane.scenario.parse import parse
+from controlplane.scenario.run import play_all, read, report
+from replay.refold import Refold
+from tests.replay.archived import SMALL
+from tests.replay.spark.test_three_answers import SLICED
+from tests.scenario.test_failing import STORY, forgetful
+
+pytestmark = pytest.mark.java
+
+SCENARIOS = sorted((Path(__file__).parents[3] / "scenarios").rglob("*.scenario"))
+
+
+def test_spark_sees_what_a_view_shows(spark: SparkSession) -> None:
+    """In all scenarios there are."""
+    scenarios = [read(path) for path in SCENARIOS]
+    played = play_all(scenarios, Folds(together={"spark": Refold(spark, SMALL, SLICED)}))
+    assert len(scenarios) > 50
+    assert [text for one in zip(scenarios, played, strict=True) if (text := report(*one))] == []
+
+
+def test_a_fold_that_forgets_is_found_out(spark: SparkSession) -> None:
+    """As the design shows it: Spark still has it right, and says so."""
+    scenario = parse(STORY, "x.scenario")
+    (played,) = play_all([scenario], Folds(forgetful, {}, {"spark": Refold(spark)}))
+    assert (
+        report(scenario, played)
+        == """\
+x.scenario:15: view connectors
+     connector   tasks  3.4 (w2)  3.7 (w1 w3)
+    -orders      0      PAUSED    STOPPED
+    +orders      0      PAUSED    PAUSED
+    +orders      0      PAUSED    STOPPED   <-- via spark
+
+if every change is wanted, `make scenarios-rewrite`, then read `git diff`"""
+    )

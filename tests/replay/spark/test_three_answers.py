@@ -1,0 +1,92 @@
+"""Spark says of a log what the service says of it: digest by digest, all in one job."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from controlplane.core.entry import Entry
+from controlplane.core.profiles import PROFILES, Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.scenario.folds import Ask
+from controlplane.scenario.story import read_story
+from replay.archive.segments import Sizes
+from replay.engine.asked import Asked
+from replay.engine.digest import digest
+from replay.engine.local import Local, Options
+from replay.engine.slicing import LIMITS
+from replay.engine.spark import Spark
+from replay.refold import Refold
+from tests.conftest import PROVE
+from tests.laws.entries import logs, profiles
+from tests.recorded import EXACTLY_ONCE, HISTORIES, recorded_entries
+from tests.replay.archived import SMALL, archive, log_of, served
+from tests.replay.spark.shrinking import disagreement
+from tests.replay.test_local import STORIES, observed
+
+pytestmark = pytest.mark.java
+
+LOGS = 1_500 if PROVE else 100
+
+SLICED = LIMITS._replace(slice_rows=6)
+"""So few rows that partitions of short logs are sliced, and merged behind a shuffle."""
+
+
+def random_asks(count: int) -> list[Ask]:
+    """Questions about random logs, as hypothesis finds them: simple ones and odd ones."""
+    found: list[Ask] = []
+
+    @settings(max_examples=count, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(logs(), profiles, st.booleans())
+    def collect(log: list[Entry], profile: Profile, exactly_once: bool) -> None:
+        alike = exactly_once and profile.exactly_once_support
+        found.append(Ask(tuple(log), profile, Topics(), alike))
+
+    collect()
+    return found
+
+
+def by_the_service(ask: Ask) -> ClusterState:
+    """What the service makes of a log."""
+    log = log_of(list(ask.entries))
+    return served(log, None, [ask.profile], exactly_once=ask.exactly_once)[0]
+
+
+def test_random_logs(spark: SparkSession) -> None:
+    """Hundreds in one job, with winners and without, in one piece and sliced."""
+    in_spark = Refold(spark, SMALL, SLICED)
+
+    def wrong(asks: Sequence[Ask]) -> list[bool]:
+        found = in_spark(asks)
+        expected = [by_the_service(ask) for ask in asks]
+        return [
+            one != other or digest(one) != digest(other)
+            for one, other in zip(found, expected, strict=True)
+        ]
+
+    asks = random_asks(LOGS)
+    assert len(asks) >= LOGS * 0.9  # hypothesis may have found that some are the same
+    assert disagreement(asks, wrong) == ""
+
+
+def test_recorded_clusters_at_every_observed_point(spark: SparkSession, tmp_path: Path) -> None:
+    """All of them in one job: from segments, and from what stands in for them."""
+    asked, expected = [], []
+    for name in STORIES:
+        entries = recorded_entries(name)
+        log = log_of(entries)
+        cluster = archive(tmp_path / name, entries, Sizes(40, 16))
+        exactly_once = name in EXACTLY_ONCE
+        points = observed(read_story(HISTORIES / f"{name}.story.jsonl"))
+        every = [one for one in PROFILES if one.exactly_once_support or not exactly_once]
+        for moment, readers in [*points.items(), (None, every)]:
+            for derived in (True, False):
+                local = Local(cluster, Options(exactly_once, derived))
+                asked.append(Asked(local, local.plan(moment, readers), readers))
+                expected.append(served(log, moment, readers, exactly_once=exactly_once))
+    found = Spark(spark, SLICED._replace(slice_rows=50)).states(asked)
+    assert found == expected
+    assert len(found) > 100
