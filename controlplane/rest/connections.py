@@ -6,7 +6,8 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from controlplane.rest.repeating import EXTENSION, Recording, Repeat, Repeats, is_whole
+from controlplane.rest.gathering import Gathering
+from controlplane.rest.repeating import EXTENSION, LONGEST, Repeat, Repeats, is_whole
 from controlplane.rest.security.settings import HttpLimits
 
 FILES_BESIDE = 100
@@ -56,7 +57,9 @@ class _Connection(H11Protocol):
         super().__init__(*args, **kwargs)
         self._until_head: asyncio.TimerHandle | None = None
         self._until_taken: asyncio.TimerHandle | None = None
-        self._recorded: tuple[bytes, Repeat, Recording] | None = None
+        self._gathering: Gathering | None = None
+        self._asked: tuple[bytes, Repeat] | None = None
+        """What is being answered, if it may be asked again."""
         self._repeated_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -68,8 +71,8 @@ class _Connection(H11Protocol):
         if rests and self._repeated(received):
             return
         super().data_received(received)
-        if rests and is_whole(received):
-            self._record(received)
+        if rests and self.cycle is not None and not self.cycle.response_complete:
+            self._gather(received)
         if self.cycle is None or self.cycle.response_complete:
             self._expect_head()
         else:
@@ -90,20 +93,22 @@ class _Connection(H11Protocol):
         self.transport.write(answer)
         return True
 
-    def _record(self, request: bytes) -> None:
-        """Offer the application that its answer be given again, and look at what it answers."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            repeat, recording = Repeat(), Recording(self.transport)
+    def _gather(self, request: bytes) -> None:
+        """Let the answer leave in one piece, and offer the application to give it again."""
+        self._gathering = Gathering(self.transport, self.loop, LONGEST)
+        self.cycle.transport = self._gathering  # type: ignore[assignment]  # it does what is needed
+        if is_whole(request):
+            repeat = Repeat()
             self.scope["extensions"] = {EXTENSION: repeat}  # type: ignore[dict-item]
-            self.cycle.transport = recording  # type: ignore[assignment]  # it does what is needed
-            self._recorded = request, repeat, recording
+            self._asked = request, repeat
 
     def on_response_complete(self) -> None:
-        if self._recorded is not None and not self.transport.is_closing():
-            request, repeat, recording = self._recorded
-            answer = b"".join(recording.written)
-            self.repeats.keep(request, answer, repeat, self.cycle.default_headers)
-        self._recorded = None
+        if self._gathering is not None:
+            self._gathering.flush()
+            answer = self._gathering.written
+            if self._asked is not None and answer is not None and not self.transport.is_closing():
+                self.repeats.keep(*self._asked, answer, self.cycle.default_headers)
+        self._gathering = self._asked = None
         super().on_response_complete()
 
     def pause_writing(self) -> None:

@@ -58,7 +58,7 @@ class Repeats:
             tell()
         return answer
 
-    def keep(self, request: bytes, answer: bytes, repeat: Repeat, date: object) -> None:
+    def keep(self, request: bytes, repeat: Repeat, answer: bytes, date: object) -> None:
         """Keep an answer, if it may be given again and there is room for it."""
         fits = len(self._answers) < KEPT and len(request) + len(answer) < LONGEST
         if repeat.holds is not None and date is self._date and fits:
@@ -71,19 +71,3 @@ def is_whole(received: bytes) -> bool:
         return False
     head = received.lower()
     return not any(name in head for name in _WITH_MORE)
-
-
-class Recording:
-    """A transport that remembers what is written to it."""
-
-    def __init__(self, transport: Any) -> None:
-        self._transport = transport
-        self.written: list[bytes] = []
-
-    def write(self, piece: bytes) -> None:
-        """Write, and remember."""
-        self.written.append(piece)
-        self._transport.write(piece)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)

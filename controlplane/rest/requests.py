@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
@@ -48,12 +48,24 @@ class Request(NamedTuple):
     """What those who passed the request on have found out: its `principal` (ASGI's `state`)."""
 
 
-def read_request(scope: Mapping[str, Any]) -> Request:
+_READ = "controlplane.request"
+"""Where a scope keeps the request that was read in it, and beneath which mount: several look."""
+
+
+def read_request(scope: MutableMapping[str, Any]) -> Request:
     """The request in an ASGI scope (`http`).
 
     The path is taken raw, because a name may hold an encoded slash; what the application is mounted
     under is cut off.
     """
+    mount = scope.get("root_path", "")
+    if _READ not in scope or scope[_READ][0] != mount:
+        scope[_READ] = mount, _read(scope)
+    request: Request = scope[_READ][1]
+    return request._replace(state=scope.get("state") or {})
+
+
+def _read(scope: Mapping[str, Any]) -> Request:
     raw: bytes = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
     path = _ORIGIN.sub(b"", raw, count=1) if not raw.startswith(b"/") else raw
     path = path.removeprefix(scope.get("root_path", "").encode()) or b"/"
@@ -73,7 +85,6 @@ def read_request(scope: Mapping[str, Any]) -> Request:
         asked.get("profile", dialect),
         dialect is not None,
         f"{scope.get('scheme', 'http')}://{host}{mount}{_COMPAT if dialect else ''}{dialect or ''}",
-        scope.get("state") or {},
     )
 
 

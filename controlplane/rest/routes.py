@@ -4,7 +4,8 @@ What is read comes from `reads`, what is done from `writes`; both are tables of 
 they meet the world: the state that is known now, and whoever carries commands out.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -87,15 +88,34 @@ def at(
     Raises:
         NoSuchPath: nothing does.
     """
-    found = {
-        one.method: one
-        for one in ROUTES
-        if one.known(profile) and matches(one.template, path)
-        if part.has(one.template) and not (compat and one.ours)
-    }
+    offered = _offered(profile, part, compat=compat).get(len(path), ())
+    found = {one.method: one for one in offered if matches(one.template, path)}
     if not found or not any(is_spelled_out(target, one.template) for one in found.values()):
         raise NoSuchPath
     return found
+
+
+@lru_cache(maxsize=256)  # a release of which nobody has heard is one of its own
+def _offered(profile: Profile, part: Part, *, compat: bool) -> Mapping[int, Sequence[Endpoint]]:
+    """What there is in a release, by the number of segments in its path."""
+    return _by_length(
+        one
+        for one in ROUTES
+        if one.known(profile) and part.has(one.template) and not (compat and one.ours)
+    )
+
+
+def _by_length(endpoints: Iterable[Endpoint]) -> Mapping[int, Sequence[Endpoint]]:
+    found: dict[int, list[Endpoint]] = {}
+    for one in endpoints:
+        found.setdefault(len(one.template), []).append(one)
+    return found
+
+
+def template_of(path: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The template of a path, whoever has it; None: there is none."""
+    some = _EVERY.get(len(path), ())
+    return next((one.template for one in some if matches(one.template, path)), None)
 
 
 def unchanging(found: dict[str, Endpoint], request: Request) -> dict[str, Endpoint]:
@@ -363,3 +383,5 @@ ROUTES: tuple[Endpoint, ...] = (
     *_of_the_worker(),
     *(one._replace(ours=True) for one in _OURS),
 )
+
+_EVERY = _by_length(ROUTES)

@@ -67,7 +67,7 @@ def one_date(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         Repeats,
         "keep",
-        lambda one, request, answer, repeat, _: keep(one, request, answer, repeat, "now"),
+        lambda one, request, repeat, answer, _: keep(one, request, repeat, answer, "now"),
     )
 
 
@@ -150,10 +150,10 @@ async def test_no_answer_outlives_its_date() -> None:
     repeats, repeat = Repeats(), Repeat()
     repeat.holds = lambda: True
     assert repeats.find(GET, "one") is None
-    repeats.keep(GET, b"answer", repeat, "one")
+    repeats.keep(GET, repeat, b"answer", "one")
     assert repeats.find(GET, "one") == b"answer"
     assert repeats.find(GET, "two") is None
-    repeats.keep(GET, b"late", repeat, "one")
+    repeats.keep(GET, repeat, b"late", "one")
     assert repeats.find(GET, "two") is None
 
 
@@ -162,10 +162,10 @@ def test_bounds() -> None:
     repeats, repeat = Repeats(), Repeat()
     repeat.holds = lambda: True
     repeats.find(GET, "one")
-    repeats.keep(GET, b"x" * (1 << 16), repeat, "one")
+    repeats.keep(GET, repeat, b"x" * (1 << 16), "one")
     assert repeats.find(GET, "one") is None
     for number in range(2 * KEPT):
-        repeats.keep(b"%d" % number, b"x", repeat, "one")
+        repeats.keep(b"%d" % number, repeat, b"x", "one")
     assert repeats.find(b"%d" % (KEPT - 1), "one") == b"x"
     assert repeats.find(b"%d" % KEPT, "one") is None
 
@@ -176,7 +176,7 @@ def test_whom_to_tell() -> None:
     repeat.told.append(lambda: told.append("given"))
     repeat.holds = lambda: len(told) < 2
     repeats.find(GET, "one")
-    repeats.keep(GET, b"answer", repeat, "one")
+    repeats.keep(GET, repeat, b"answer", "one")
     assert [repeats.find(GET, "one") for _ in range(3)] == [b"answer", b"answer", None]
     assert told == ["given"] * 2
 

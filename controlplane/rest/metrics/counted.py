@@ -13,7 +13,6 @@ from controlplane.observe import Logger
 from controlplane.rest import routes
 from controlplane.rest.calls import Service
 from controlplane.rest.metrics.exposing import PATH, Exposing, Found
-from controlplane.rest.paths import matches
 from controlplane.rest.repeating import Repeat
 from controlplane.rest.security.asked import Asked, asked
 
@@ -113,10 +112,8 @@ def _route(path: tuple[str, ...]) -> str:
     """The template of a path, as people write it."""
     if path == PATH:
         return "/metrics"
-    for one in routes.ROUTES:
-        if matches(one.template, path):
-            return "/" + "/".join(one.template)
-    return OTHER
+    template = routes.template_of(path)
+    return OTHER if template is None else "/" + "/".join(template)
 
 
 class _Counting:

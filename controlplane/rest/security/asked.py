@@ -34,11 +34,20 @@ class Asked(NamedTuple):
         routes.routed(self.request, self.profile)
 
 
+_ASKED = "controlplane.asked"
+"""Where a scope keeps what was asked in it, and of whom: each who stands in the way looks."""
+
+
 def asked(scope: Scope, dialect: Profile) -> Asked:
     """What a request asks, of one who speaks as `dialect` where nobody says otherwise."""
-    request = read_request(scope)
-    profile = _profile(request.profile, dialect)
-    return Asked(request, _path(request.target, profile), profile, request.compat)
+    of = scope.get("root_path", ""), dialect.release
+    if _ASKED not in scope or scope[_ASKED][0] != of:
+        request = read_request(scope)
+        profile = _profile(request.profile, dialect)
+        path = _path(request.target, profile)
+        scope[_ASKED] = of, Asked(request, path, profile, request.compat)
+    found: Asked = scope[_ASKED][1]
+    return found
 
 
 def _path(target: str, profile: Profile) -> tuple[str, ...]:
