@@ -8,45 +8,19 @@ from collections.abc import Callable, Iterable
 from time import time
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from controlplane.core.entry import Batch
 from controlplane.core.state import Topics
 from replay.archive import layout
 from replay.archive.cluster import Cluster, Part, Place, parts_in
-from replay.archive.manifest import (
-    Chain,
-    Manifest,
-    Reach,
-    Segment,
-    Snapshot,
-    Stored,
-    encoded,
-    read_chain,
-)
-from replay.archive.segments import (
-    SCHEMA,
-    SIZES,
-    Sizes,
-    Written,
-    opened,
-    row_groups,
-    table_of,
-    written,
-)
+from replay.archive.filling import NOTHING, Filling, Into
+from replay.archive.manifest import Chain, Manifest, Reach, Segment, Snapshot, encoded, read_chain
+from replay.archive.segments import SIZES, Sizes, table_of
 from replay.archive.store import Store
-from replay.archive.winners import WORTH_IT, reducible, winners
-from replay.errors import ArchiveBusy, ArchiveConflict, ArchiveCorrupt
-from replay.kernels.rows import Held
-
-SEGMENT_BYTES = 256 * 1024 * 1024
-"""Bytes of keys and values after which a segment ends, however few records they are."""
+from replay.errors import ArchiveBusy, ArchiveConflict
 
 WAITING_BYTES = 512 * 1024 * 1024
 """Bytes that wait in all partitions together; then the one with the most becomes a segment."""
-
-NOTHING = Part(0, 0, (), ())
 
 Snapshots = Callable[[Cluster], Iterable[Snapshot]]
 """Makes the snapshots that a cluster lacks: files of theirs are written, a manifest names them."""
@@ -68,8 +42,8 @@ class Appending:
         self._topics = topics
         self._secrets = secrets
         self._sizes = sizes
-        self._waiting: dict[Place, _Waiting] = {}
-        self._segments: list[Segment] = []
+        self._fillings: dict[Place, Filling] = {}
+        self._written: list[Segment] = []
         self._reaches: dict[Place, Reach] = {}
         self._chain = read_chain(store, name)
         self.cluster = Cluster(store, name, self._chain, parts_in(self._chain))
@@ -88,16 +62,21 @@ class Appending:
             ArchiveConflict: another record is archived at a place, or none where the archive has
                 gone on.
         """
-        place = batch.topic, batch.partition
-        table = table_of([batch])
+        filling = self._filling((batch.topic, batch.partition))
+        fresh = filling.add(table_of([batch]))
+        if sum(one.waiting_bytes for one in self._fillings.values()) > WAITING_BYTES:
+            max(self._fillings.values(), key=lambda one: one.waiting_bytes).write()
+        return fresh
+
+    def filling(self, place: Place, start: int) -> Filling:
+        """What takes in the records of a partition from `start` on, elsewhere (`take_over`)."""
         part = self.cluster.parts.get(place, NOTHING)
-        known = int(pc.sum(pc.less(table.column("offset"), part.end)).as_py() or 0)
-        if known:
-            _check_archived(self._store, place, part, table.slice(0, known))
-        fresh = table.slice(known)
-        for start in range(0, fresh.num_rows, self._sizes.segment_records):
-            self._take(place, fresh.slice(start, self._sizes.segment_records))
-        return int(fresh.num_rows)
+        touched = tuple(one for one in part.segments if one.end > start) or part.segments[-1:]
+        return self._new(place, part._replace(segments=touched))
+
+    def take_over(self, segments: Iterable[Segment]) -> None:
+        """Have segments count that a filling has written elsewhere."""
+        self._written += segments
 
     def reached(self, topic: str, partition: int, start: int, end: int) -> None:
         """Say that everything from `start` (where the source begins) to `end` was added.
@@ -115,8 +94,8 @@ class Appending:
         Raises:
             ArchiveBusy: somebody else has appended since this began.
         """
-        for place in list(self._waiting):
-            self._write(place)
+        for filling in self._fillings.values():
+            filling.write()
         made = self._manifest()
         if snapshots is not None:
             whole = Chain((*self._chain.manifests, made), "")
@@ -131,6 +110,8 @@ class Appending:
         return made
 
     def _manifest(self, snapshots: tuple[Snapshot, ...] = ()) -> Manifest:
+        filled = (one for filling in self._fillings.values() for one in filling.segments)
+        segments = [*self._written, *filled]
         return Manifest(
             self._name,
             len(self._chain.manifests) + 1,
@@ -139,7 +120,7 @@ class Appending:
             self._secrets,
             int(time() * 1_000),
             tuple(self._reaches[place] for place in sorted(self._reaches)),
-            tuple(sorted(self._segments, key=lambda one: (one.topic, one.partition, one.start))),
+            tuple(sorted(segments, key=lambda one: (one.topic, one.partition, one.start))),
             snapshots,
         )
 
@@ -155,133 +136,13 @@ class Appending:
                 f"{self._secrets}: go on like that, or archive it anew under another name"
             )
 
-    def _take(self, place: Place, rows: pa.Table) -> None:
-        """Let rows wait until they are a segment, or until too much waits."""
-        waiting = self._waiting.setdefault(place, _Waiting())
-        if waiting.rows + rows.num_rows > self._sizes.segment_records and waiting.rows:
-            self._write(place)
-            waiting = self._waiting.setdefault(place, _Waiting())
-        waiting.take(rows)
-        if waiting.bytes >= SEGMENT_BYTES:
-            self._write(place)
-        elif sum(one.bytes for one in self._waiting.values()) > WAITING_BYTES:
-            self._write(max(self._waiting, key=lambda one: self._waiting[one].bytes))
+    def _filling(self, place: Place) -> Filling:
+        if place not in self._fillings:
+            self._fillings[place] = self._new(place, self.cluster.parts.get(place, NOTHING))
+        return self._fillings[place]
 
-    def _write(self, place: Place) -> None:
-        """Write what waits of a partition as a segment."""
-        topic, partition = place
-        table = self._waiting.pop(place).table
-        earlier = [one for one in self._segments if (one.topic, one.partition) == place]
-        before = earlier or self.cluster.parts.get(place, NOTHING).segments
-        latest_ms = before[-1].latest_ms if before else None
-        offsets = table.column("offset")
-        span = range(offsets[0].as_py(), offsets[-1].as_py() + 1)
-        whole = written([table], self._sizes.row_group_rows)
-        stored = whole.stored(layout.segment(self._name, topic, partition, span, whole.sha256))
-        add_file(self._store, stored.file, whole)
-        kept = self._write_winners(place, table, span, latest_ms)
-        self._segments.append(described(place, table, latest_ms, stored, kept))
-
-    def _write_winners(
-        self, place: Place, table: pa.Table, span: range, before_ms: int | None
-    ) -> Stored | None:
-        """Write the rows of a segment that may still count, if they are few."""
-        topic, partition = place
-        if not reducible(topic, self._topics):
-            return None
-        found = winners([Held(table)], topic, self._topics, before_ms)
-        if found.num_rows > WORTH_IT * table.num_rows:
-            return None
-        some = written([found])
-        stored = some.stored(layout.winners(self._name, topic, partition, span, some.sha256))
-        add_file(self._store, stored.file, some)
-        return stored
-
-
-class _Waiting:
-    """Records of one partition that are not written yet."""
-
-    def __init__(self) -> None:
-        self._tables: list[pa.Table] = []
-        self.bytes = 0
-        self.rows = 0
-
-    def take(self, table: pa.Table) -> None:
-        self._tables.append(table)
-        self.bytes += table.nbytes
-        self.rows += table.num_rows
-
-    @property
-    def table(self) -> pa.Table:
-        return pa.concat_tables(self._tables)
-
-
-def described(
-    place: Place,
-    table: pa.Table,
-    before_ms: int | None,
-    stored: Stored,
-    kept: Stored | None = None,
-) -> Segment:
-    """What a manifest tells of a segment with these rows; `before_ms` as in `winners`."""
-    offsets, times = table.column("offset"), table.column("timestamp")
-    first, last = offsets[0].as_py(), offsets[-1].as_py()
-    greatest = pc.max(times).as_py()
-    timed = times.filter(pc.greater_equal(times, 0))
-    return Segment(
-        *place,
-        start=first,
-        end=last + 1,
-        first_ms=timed[0].as_py() if len(timed) else -1,
-        latest_ms=greatest if before_ms is None else max(before_ms, greatest),
-        aborted=pc.sum(table.column("aborted")).as_py(),
-        stored=stored,
-        winners=kept,
-    )
-
-
-def add_file(store: Store, name: str, file: Written) -> None:
-    """Write a file that is named after what is in it, if it is not there from a dead append.
-
-    Raises:
-        ArchiveCorrupt: another file has this name.
-    """
-    if not store.add(name, file.content) and store.read(name) != file.content:
-        raise ArchiveCorrupt(f"{name} holds something else than its name says: remove it")
-
-
-def _check_archived(store: Store, place: Place, part: Part, table: pa.Table) -> None:
-    """Raise `ArchiveConflict` unless each of these rows is archived as it is."""
-    topic, partition = place
-    offsets = table.column("offset")
-    first, last = offsets[0].as_py(), offsets[-1].as_py()
-    touched = [one for one in part.segments if one.start <= last and first < one.end]
-    read = [
-        group.read(*SCHEMA.names)
-        for one in touched
-        for group in row_groups(opened(store, one.stored))
-        if group.first_offset <= last and first <= group.last_offset
-    ]
-    there = pa.concat_tables(one.cast(SCHEMA) for one in read) if read else SCHEMA.empty_table()
-    where = pc.index_in(offsets, value_set=there.column("offset"))
-    if where.null_count:
-        missing = offsets.filter(pc.is_null(where))[0].as_py()
-        why = (
-            "the archive begins behind it" if missing < part.start else "the archive has none there"
-        )
-        raise _conflict(topic, partition, missing, why)
-    archived = there.take(where)
-    if not archived.equals(table):
-        rows = zip(archived.to_pylist(), table.to_pylist(), strict=True)
-        offset = next(new["offset"] for old, new in rows if old != new)
-        raise _conflict(topic, partition, offset, "another record is archived there")
-
-
-def _conflict(topic: str, partition: int, offset: int, why: str) -> ArchiveConflict:
-    return ArchiveConflict(
-        f"{topic} partition {partition} offset {offset} cannot be archived: {why}; is it another "
-        "cluster, or a topic that was made anew? Then archive it under another name (NAME=LOG)"
-    )
+    def _new(self, place: Place, part: Part) -> Filling:
+        return Filling(Into(self._store, self._name, self._topics, self._sizes), place, part)
 
 
 def _names(cluster: Cluster) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ import msgspec
 import pyarrow as pa
 
 from replay.archive import layout
-from replay.archive.appending import described
 from replay.archive.cluster import Cluster
+from replay.archive.filling import described
 from replay.archive.integrity import flaw_of
 from replay.archive.manifest import Segment
 from replay.archive.segments import SCHEMA, ascending, opened, row_groups

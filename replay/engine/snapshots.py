@@ -15,8 +15,8 @@ import pyarrow as pa
 from controlplane.core.order import time_limit
 from controlplane.logs.cuts import Cut
 from replay.archive import layout
-from replay.archive.appending import add_file
 from replay.archive.cluster import Cluster, Part
+from replay.archive.filling import add_file
 from replay.archive.manifest import Rows, Snapshot, Stored, TopicRows
 from replay.archive.segments import Written, opened, row_groups, written
 from replay.archive.winners import reducible, winners

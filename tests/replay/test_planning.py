@@ -63,7 +63,7 @@ def test_the_nearest_snapshot_and_what_came_since(cluster: Cluster, log: list[En
     """Of three days and a half only the half is read, and two rows that stand for the rest."""
     moment = str(FIRST_MS + 84 * HOUR_MS)
     plan = Local(cluster).plan(moment, KIP)
-    told = explained(cluster, plan, "local", "")
+    told = explained(cluster, plan, "local", "", [1 for _ in plan.busy])
     assert (told.snapshot, told.folded) == ("2023-11-17", ("connect-configs",))
     # Of each offsets partition: a segment's one winner, and five rows of the next; 13 configs.
     assert told.rows_by_kind == {"snapshot": 2, "winners": 2, "segment": 13 + 2 * 5}
@@ -77,7 +77,7 @@ def test_without_them_every_row_before_the_moment_is_read(
     """And says the same."""
     moment = str(FIRST_MS + 84 * HOUR_MS)
     plan = Local(cluster, WHOLE).plan(moment, KIP)
-    told = explained(cluster, plan, "local", "")
+    told = explained(cluster, plan, "local", "", [1 for _ in plan.busy])
     assert (told.snapshot, told.rows_by_kind) == (None, {"segment": 3 * 85})
     assert replayed(cluster, moment, KIP, WHOLE) == served(log_of(log), moment, KIP)
 
