@@ -14,6 +14,7 @@ from controlplane.core import javajson, views
 from controlplane.core.codec.offsets import frozen
 from controlplane.core.entry import Position
 from controlplane.core.records import Status
+from controlplane.core.source_partitions import apart
 from controlplane.core.state import Aspect, ClusterState
 
 __all__ = ["Aspect", "Change", "diff", "plain_status", "same"]
@@ -87,9 +88,17 @@ def _cause(facts: list[_Fact], states: tuple[ClusterState, ...]) -> Position | N
 
 
 def _facts(state: ClusterState, connector: str | None) -> _Facts:
-    for name in [connector] if connector is not None else _names(state):
-        for about in _ABOUT:
-            yield from about(state, name)
+    if connector is not None:
+        yield from _facts_about(state, connector)
+        return
+    known_of = apart(state)
+    for name in _names(state):
+        yield from _facts_about(known_of(name), name)
+
+
+def _facts_about(state: ClusterState, name: str) -> _Facts:
+    for about in _ABOUT:
+        yield from about(state, name)
 
 
 def _names(state: ClusterState) -> list[str]:

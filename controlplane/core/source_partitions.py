@@ -4,8 +4,10 @@ One source partition may lie in several topics, and in one topic under several s
 members in another order, white space, escapes. Java compares partitions, compaction compares bytes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from controlplane.core.codec.offsets import Identity, decode_partition, encode_partition, identity
 from controlplane.core.records import Invalid, Properties, SourcePartition
@@ -68,6 +70,43 @@ def listed(
     return found
 
 
+def apart(state: ClusterState) -> Callable[[str], ClusterState]:
+    """For whoever asks for all connectors: the state, with no other offsets than one may have.
+
+    To look through all keys for each of them would take the product of the two.
+    """
+    parts = {topic: _by_name(known) for topic, known in state.offsets.items()}
+
+    def of_one(name: str) -> ClusterState:
+        """The state as far as one connector is concerned."""
+        raw = name.encode("utf-8", "surrogatepass")
+        offsets = {
+            topic: msgspec.structs.replace(
+                known, values=parts[topic].get(raw, {}) | parts[topic][None]
+            )
+            for topic, known in state.offsets.items()
+        }
+        return msgspec.structs.replace(state, offsets=offsets)
+
+    return of_one
+
+
+def _by_name(topic: OffsetState) -> dict[bytes | None, dict[bytes | None, bytes | None]]:
+    """Keys that mean what they say, by the name in them; all others (None) may be anybody's."""
+    found: dict[bytes | None, dict[bytes | None, bytes | None]] = {None: {}}
+    for key, value in topic.values.items():
+        if key is None or not _is_plain(key):
+            found[None][key] = value
+        else:
+            found.setdefault(key[2 : key.find(b'"', 2)], {})[key] = value
+    return found
+
+
+def _is_plain(key: bytes) -> bool:
+    """Whether a key begins with a quoted name in plain ASCII without escapes."""
+    return key[:2] == b'["' and b"\\" not in key and key.isascii()
+
+
 def _keys_of(name: str, topic: OffsetState) -> list[bytes]:
     """The keys that may be a connector's; the others are told apart without parsing them.
 
@@ -78,6 +117,5 @@ def _keys_of(name: str, topic: OffsetState) -> list[bytes]:
     return [
         key
         for key in topic.values
-        if key is not None
-        and (key[:size] == prefix or key[:2] != b'["' or b"\\" in key or not key.isascii())
+        if key is not None and (key[:size] == prefix or not _is_plain(key))
     ]
