@@ -107,21 +107,33 @@ def events(
     entries: Iterable[Entry], name: str, profile: Profile, topics: Topics
 ) -> Iterator[Event]:
     """What each record did. A connector's facts follow from its own records alone."""
-    fold = Fold(profile, topics=topics)
-    before = fold.snapshot()
-    offsets = _Offsets(profile)
+    reading = Reading(name, profile, topics)
     for entry in entries:
+        yield from reading.apply(entry)
+
+
+class Reading:
+    """A worker that reads the records of one connector, and tells of each what it did."""
+
+    def __init__(self, name: str, profile: Profile, topics: Topics) -> None:
+        self._name = name
+        self._fold = Fold(profile, topics=topics)
+        self._before = self._fold.snapshot()
+        self._offsets = _Offsets(profile)
+
+    def apply(self, entry: Entry) -> Iterator[Event]:
+        """What one more record did: nothing, or one thing, or several."""
+        topics, before = self._fold.topics, self._before
         if entry.topic not in (topics.config, topics.status):
-            yield from offsets.apply(entry)
-            continue
-        outcome = fold.apply(entry)
-        after = fold.snapshot()
+            yield from self._offsets.apply(entry)
+            return
+        outcome = self._fold.apply(entry)
+        self._before = after = self._fold.snapshot()
         if outcome.kind is not Kind.ACCEPTED:
             yield Event(entry, None, _FATES[outcome.kind], note=redacted_text(outcome.reason))
         elif entry.topic == topics.config:
-            yield from _spoken(entry, profile)
-        yield from _changes(entry, name, before, after)
-        before = after
+            yield from _spoken(entry, self._fold.profile)
+        yield from _changes(entry, self._name, before, after)
 
 
 _FATES = {

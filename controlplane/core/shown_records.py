@@ -1,9 +1,11 @@
 """Records and positions as people are shown them: on one line, secrets hidden."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
+from controlplane.core.diff import Aspect
 from controlplane.core.entry import Entry, Position
 from controlplane.core.history import Event
 from controlplane.core.redact import HIDDEN, redacted_text, redacted_value
@@ -16,6 +18,9 @@ VALUE_CHARACTERS = 160
 
 DOCUMENT_CHARACTERS = 1 << 20
 """How much of it comes in JSON: all, unless somebody wrote more than Kafka takes by default."""
+
+OFFSETS_IN_A_ROW = 10
+"""A run of source offsets longer than this is shortened for people."""
 
 _SESSION_KEY = b"session-key"
 
@@ -74,3 +79,24 @@ def of_event(event: Event) -> dict[str, Any]:
         "before": before,
         "after": after,
     }
+
+
+def shortened(found: Iterable[Event]) -> Iterator[Event]:
+    """The events; of a long run of source offsets only the first few."""
+    run, left_out = 0, 0
+    for event in found:
+        run = run + 1 if event.aspect is Aspect.SOURCE_OFFSET else 0
+        if run > OFFSETS_IN_A_ROW:
+            left_out, last = left_out + 1, event
+            continue
+        if left_out:
+            yield _left_out(last, left_out)
+            left_out = 0
+        yield event
+    if left_out:
+        yield _left_out(last, left_out)
+
+
+def _left_out(last: Event, count: int) -> Event:
+    note = f"… {count} more up to here; -o json has them"
+    return Event(last.entry, None, "source offsets", note=note)

@@ -135,20 +135,6 @@ class RowGroup(NamedTuple):
             raise _damaged(self.file.name, error) from None
         return whole.slice(self.begin, len(self))
 
-    def some(self, rows: int, *columns: str) -> Iterator[pa.Table]:
-        """The same some rows at a time: all of them are never in memory."""
-        parquet, first = self.file.parquet, 0
-        try:
-            for batch in parquet.iter_batches(
-                rows, [self.number], list(columns), use_threads=False
-            ):
-                low, high = max(self.begin - first, 0), min(self.end - first, batch.num_rows)
-                if low < high:
-                    yield pa.Table.from_batches([batch.slice(low, high - low)])
-                first += batch.num_rows
-        except (pa.ArrowException, OSError) as error:
-            raise _damaged(self.file.name, error) from None
-
     # Of the whole row group, by its statistics: nothing is read for them.
 
     @property

@@ -35,6 +35,8 @@ COMMANDS = {
     "verify": Command("replay.cli.verify:verify", "Is an archive still what it was?"),
     "state": Command("replay.cli.state:state", "What workers knew, at any point of an archive."),
     "timeline": Command("replay.cli.timeline:command", "From when until when each fact held."),
+    "diff": Command("replay.cli.diff:command", "What differs between moments, releases, clusters."),
+    "history": Command("replay.cli.history:history", "Every record of a connector, explained."),
     "compat": Command("replay.cli.compat:compat", "What a change of release would do."),
     "audit": Command("replay.cli.audit:audit", "What the logs of a fleet tell that nobody saw."),
     "lint": Command("replay.cli.lint:lint", "Compact now and restart: who is not what he was?"),

@@ -1,6 +1,5 @@
 """`--history CONNECTOR`: every change of a connector, with its record, its time, and the diff."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from controlplane.cli.failing import Refused
@@ -9,15 +8,11 @@ from controlplane.cli.printing import print_json, say
 from controlplane.cli.sources import Source
 from controlplane.cli.tables import table
 from controlplane.core import shown_records as records
-from controlplane.core.diff import Aspect
 from controlplane.core.entry import Entry
 from controlplane.core.history import Event, history
 from controlplane.core.profiles import Profile
 from controlplane.core.safe_text import count
 from controlplane.core.state import Topics
-
-OFFSETS_IN_A_ROW = 10
-"""A run of source offsets longer than this is shortened in the table; JSON has them all."""
 
 
 async def show(source: Source, profile: Profile, output: str, name: str) -> None:
@@ -53,33 +48,12 @@ async def show(source: Source, profile: Profile, output: str, name: str) -> None
 def _print(found: list[Event], topics: Topics) -> None:
     rows: list[tuple[str, str, str, str]] = []
     last = None
-    for event in _shortened(found):
+    for event in records.shortened(found):
         again = event.entry.position == last
         last = event.entry.position
         where = "" if again else records.place(event.entry.position, topics)
         rows.append((where, "" if again else time(event.entry), event.what, event.words))
     table(("RECORD", "TIME (UTC)", "WHAT", "CHANGE"), rows, spare=("TIME (UTC)",))
-
-
-def _shortened(found: list[Event]) -> Iterator[Event]:
-    """The events; of a long run of source offsets only the first few."""
-    run, left_out = 0, 0
-    for event in found:
-        run = run + 1 if event.aspect is Aspect.SOURCE_OFFSET else 0
-        if run > OFFSETS_IN_A_ROW:
-            left_out, last = left_out + 1, event
-            continue
-        if left_out:
-            yield _left_out(last, left_out)
-            left_out = 0
-        yield event
-    if left_out:
-        yield _left_out(last, left_out)
-
-
-def _left_out(last: Event, count: int) -> Event:
-    note = f"… {count} more up to here; -o json has them"
-    return Event(last.entry, None, "source offsets", note=note)
 
 
 def time(entry: Entry) -> str:

@@ -1,0 +1,153 @@
+"""What several commands ask of an archive: which clusters, as of when, through whose eyes."""
+
+import functools
+from collections.abc import Callable, Container, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.profiles import PROFILES, Profile, check_support
+from replay.archive.cluster import Cluster, open_clusters
+from replay.archive.integrity import Checked
+from replay.archive.store import open_store
+from replay.cli.printing import read_profile
+from replay.engine.local import Local, Options
+from replay.engine.plan import Plan
+from replay.errors import ReplayError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+EVERY = "all"
+
+NONE = "-"
+"""Shown where there is nothing."""
+
+
+class UnknownConnector(ReplayError):
+    """No record of what was asked about concerns a connector of that name."""
+
+
+class Asked(NamedTuple):
+    """An archive, and how it is read."""
+
+    archive: str
+    clusters: tuple[str, ...]
+    """Only these; none: all."""
+    exactly_once: bool
+    trusting: bool
+
+    def opened(self) -> list[Cluster]:
+        """The clusters that are asked about.
+
+        Raises:
+            NoArchive: there is none of such a name, or none at all.
+        """
+        found = open_clusters(open_store(self.archive), self.clusters)
+        return found if self.trusting else [_checked(one) for one in found]
+
+    def profiles(self, names: Sequence[str]) -> list[Profile]:
+        """The releases with these names; `all` are those that differ, each once.
+
+        Raises:
+            UnknownRelease: a name means nothing, or that release has no exactly-once support.
+        """
+        found: dict[str, Profile] = {}
+        for name in names:
+            every = [one for one in PROFILES if one.exactly_once_support or not self.exactly_once]
+            for profile in every if name == EVERY else [read_profile(name)]:
+                check_support(profile, exactly_once=self.exactly_once)
+                found[profile.release] = profile
+        return list(found.values())
+
+    def local(self, cluster: Cluster, *, derived: bool = True) -> Local:
+        """Who works it out."""
+        return Local(cluster, Options(self.exactly_once, derived))
+
+
+def _checked(cluster: Cluster) -> Cluster:
+    """The same, of which no file is read that was altered."""
+    files = (stored for manifest in cluster.chain.manifests for stored in manifest.files)
+    return cluster._replace(store=Checked(cluster.store, files))
+
+
+def planned(local: Local, moment: str | None, profiles: Sequence[Profile]) -> Plan:
+    """What is to be read as of a moment. What people have to know about it is told them.
+
+    Raises:
+        UnknownMoment: not such a text, or the archive has nothing there.
+    """
+    try:
+        plan = local.plan(moment, profiles)
+    except UnknownMoment as error:
+        raise UnknownMoment(f"{local.cluster.name}: {error}") from None
+    for notice in plan.notices:
+        click.echo(f"{local.cluster.name}: {notice}", err=True)
+    return plan
+
+
+def check_connectors(wanted: Iterable[str], there: Container[str]) -> None:
+    """Raise `UnknownConnector` for a connector that was asked for and is nowhere."""
+    for name in wanted:
+        if name not in there:
+            raise UnknownConnector(f"no record concerns a connector {name!r}: check the name")
+
+
+def archive_argument(command: Command) -> Command:
+    """Add ARCHIVE and how it is read; the command gets `asked: Asked`."""
+
+    @functools.wraps(command)
+    def with_archive(
+        archive: str, names: tuple[str, ...], *, exactly_once: bool, trusting: bool, **rest: Any
+    ) -> Any:
+        return command(asked=Asked(archive, names, exactly_once, trusting), **rest)
+
+    for option in reversed(_OPTIONS):
+        with_archive = option(with_archive)
+    return with_archive  # type: ignore[return-value]  # click changes the type
+
+
+_OPTIONS = (
+    click.argument("archive"),
+    click.option(
+        "--cluster", "names", metavar="NAME", multiple=True, help="Only this one; repeat."
+    ),
+    click.option(
+        "--exactly-once", is_flag=True, help="As workers see it that read no aborted records."
+    ),
+    click.option("--trust", "trusting", is_flag=True, help="Do not compare the hashes of files."),
+)
+
+
+def moment_option(about: str = "[default: the end]") -> Callable[[Command], Command]:
+    """Add `--as-of MOMENT`; the command gets `moment`."""
+    told = f"A time, a record (config@57), or a vector of end offsets. {about}"
+    return click.option("--as-of", "moment", metavar="MOMENT", help=told)
+
+
+profiles_option = click.option(
+    "--profile",
+    "releases",
+    metavar="RELEASE",
+    multiple=True,
+    default=("kip",),
+    help="Whose eyes: a release, kip, or all (each distinct one once); repeat. [default: kip]",
+)
+
+connectors_option = click.option(
+    "--connector", "connectors", metavar="NAME", multiple=True, help="Only it; repeat."
+)
+
+
+def to_option(command: Command) -> Command:
+    """Add `--to FILE`, which belongs to `-o parquet`; the command gets `file` and `output`."""
+
+    @functools.wraps(command)
+    def with_file(*, output: str, file: Path | None, **rest: Any) -> Any:
+        if (output == "parquet") is not (file is not None):
+            raise click.UsageError("-o parquet and --to FILE belong together")
+        return command(output=output, file=file, **rest)
+
+    told = "The file, for Parquet."
+    return click.option("--to", "file", type=click.Path(path_type=Path), help=told)(with_file)  # type: ignore[return-value]

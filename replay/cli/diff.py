@@ -1,0 +1,187 @@
+"""`replay diff`: what differs between two moments, two releases, or two clusters."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from controlplane.core import views
+from controlplane.core.diff import Change
+from controlplane.core.diff import diff as differences
+from controlplane.core.profiles import Profile
+from controlplane.core.safe_text import count
+from controlplane.core.shown import change, item, shown
+from controlplane.core.shown_records import place
+from controlplane.core.state import ClusterState
+from replay.archive.cluster import Cluster
+from replay.cli.asking import (
+    NONE,
+    Asked,
+    archive_argument,
+    check_connectors,
+    connectors_option,
+    planned,
+)
+from replay.cli.printing import output_option, print_json, say, table
+from replay.cli.progress import bar
+from replay.engine.plan import Plan
+
+FOUND = 1
+"""Exit code: something differs."""
+
+
+class _Side(NamedTuple):
+    """What is compared: a cluster at a moment, through somebody's eyes."""
+
+    asked: Asked
+    cluster: Cluster
+    moment: str | None
+    profile: Profile
+
+    def known(self) -> "_Known":
+        """What was known then."""
+        local = self.asked.local(self.cluster)
+        plan = planned(local, self.moment, [self.profile])
+        (state,) = local.states(plan, [self.profile])
+        return _Known(self, plan, state)
+
+
+class _Known(NamedTuple):
+    """What was known on one side."""
+
+    side: _Side
+    plan: Plan
+    state: ClusterState
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Which side this is, as JSON."""
+        about = {"cluster": self.side.cluster.name, "profile": self.side.profile.release}
+        return about | {"as_of": self.plan.ends}
+
+
+class _Compared(NamedTuple):
+    """Two sides, and what differs between them."""
+
+    before: _Known
+    after: _Known
+    changes: list[Change]
+
+
+@click.command("diff")
+@archive_argument
+@click.option("--from", "begin", metavar="MOMENT", help="config@57, a time, a vector.")
+@click.option("--to", "end", metavar="MOMENT", help="The same. [default: the end]")
+@click.option("--profile", "release", metavar="RELEASE", default="kip", help="[default: kip]")
+@click.option("--to-profile", metavar="RELEASE", help="Of the other side. [default: the same]")
+@click.option("--to-cluster", metavar="NAME", help="The other side. [default: the same]")
+@connectors_option
+@output_option()
+def command(  # noqa: PLR0913 - click passes every option by name
+    asked: Asked,
+    *,
+    begin: str | None,
+    end: str | None,
+    release: str,
+    to_profile: str | None,
+    to_cluster: str | None,
+    connectors: tuple[str, ...],
+    output: str,
+) -> None:
+    """What changed about the connectors in ARCHIVE between two moments. Secrets are hidden.
+
+    Two releases at one moment are compared with --profile and --to-profile (then --to is --from,
+    unless it is given), two clusters with --cluster and --to-cluster. Exit code 1: something
+    differs; 2: nothing can be told.
+    """
+    _check(asked, begin, end, to_profile, to_cluster)
+    profiles = asked.profiles([release, to_profile or release])
+    until = begin if end is None and to_profile else end
+    sides = []
+    for cluster in asked.opened():
+        (other,) = asked._replace(clusters=(to_cluster,)).opened() if to_cluster else (cluster,)
+        before = _Side(asked, cluster, begin, profiles[0])
+        sides.append((before, _Side(asked, other, until, profiles[-1])))
+    with bar() as shown_bar:
+        shown_bar.begin("reading", len(sides))
+        found = []
+        for before, after in sides:
+            found.append(_compared(before.known(), after.known(), connectors))
+            shown_bar.advance(1)
+    check_connectors(connectors, {name for one in found for name in _names(one)})
+    if output == "json":
+        print_json([_document(one) for one in found])
+    else:
+        _print(found)
+    if any(one.changes for one in found):
+        raise SystemExit(FOUND)
+
+
+def _check(
+    asked: Asked, begin: str | None, end: str | None, profile: str | None, cluster: str | None
+) -> None:
+    """Refuse what does not name two sides."""
+    if begin is None and end is None and profile is None and cluster is None:
+        raise click.UsageError("say what to compare: --from MOMENT, --to-profile or --to-cluster")
+    if cluster is not None and len(asked.clusters) != 1:
+        raise click.UsageError("--to-cluster is compared with one: name it with --cluster")
+
+
+def _compared(before: _Known, after: _Known, connectors: Sequence[str]) -> _Compared:
+    changes = differences(before.state, after.state)
+    if connectors:
+        changes = [one for one in changes if one.connector in connectors]
+    return _Compared(before, after, changes)
+
+
+def _names(compared: _Compared) -> Iterator[str]:
+    """The connectors of which anything is known on either side."""
+    for _, _, state in compared[:2]:
+        config, status = state.config, state.status
+        for table_ in (config.connectors, config.targets, config.task_counts, config.inconsistent):
+            yield from table_
+        yield from (*status.connectors, *status.tasks, *status.active_topics)
+        yield from views.offset_owners(state)
+
+
+def _document(compared: _Compared) -> dict[str, Any]:
+    return {
+        "from": compared.before.document,
+        "to": compared.after.document,
+        "changes": [_change(one) for one in compared.changes],
+    }
+
+
+def _change(one: Change) -> dict[str, Any]:
+    return {
+        "connector": one.connector,
+        "aspect": one.aspect.value,
+        "item": item(one.aspect, one.item),
+        "before": shown(one.aspect, one.item, one.before),
+        "after": shown(one.aspect, one.item, one.after),
+        "words": change(one.aspect, one.item, one.before, one.after),
+        "cause": None if one.cause is None else one.cause._asdict(),
+    }
+
+
+def _print(found: Sequence[_Compared]) -> None:
+    rows = [
+        (compared.after.side.cluster.name, *_row(compared, one))
+        for compared in found
+        for one in compared.changes
+    ]
+    if rows:
+        table(("CLUSTER", "CONNECTOR", "WHAT", "CHANGE", "BECAUSE OF"), rows)
+    for compared in found:
+        number = len(compared.changes)
+        told = count(number, "difference") if number else "no differences"
+        say(f"{compared.after.side.cluster.name}: {told}")
+
+
+def _row(compared: _Compared, one: Change) -> tuple[str, ...]:
+    return (
+        one.connector,
+        f"{one.aspect.value} {item(one.aspect, one.item)}".strip(),
+        change(one.aspect, one.item, one.before, one.after),
+        NONE if one.cause is None else place(one.cause, compared.after.side.cluster.topics),
+    )

@@ -1,0 +1,105 @@
+"""`replay history`: every record that concerns a connector, and what it meant for it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from controlplane.core import shown_records as records
+from controlplane.core.moments import time_text
+from controlplane.core.safe_text import count
+from controlplane.core.state import Topics
+from replay.archive.cluster import Cluster
+from replay.cli.asking import (
+    Asked,
+    archive_argument,
+    check_connectors,
+    moment_option,
+    planned,
+    profiles_option,
+)
+from replay.cli.printing import output_option, print_json, say, table
+from replay.cli.progress import bar
+from replay.engine.plan import Plan
+from replay.engine.records import ordered
+from replay.timeline.past import Reader, Told, past
+from replay.timeline.together import counted
+
+
+class _Job(NamedTuple):
+    """A cluster, what is read of it, and whose past through whose eyes."""
+
+    cluster: Cluster
+    plan: Plan
+    reader: Reader
+
+
+@click.command()
+@archive_argument
+@click.option("--connector", "name", metavar="NAME", required=True, help="Whose past.")
+@moment_option("It ends there. [default: the end]")
+@profiles_option
+@output_option()
+def history(
+    asked: Asked, name: str, moment: str | None, releases: tuple[str, ...], output: str
+) -> None:
+    """Every record in ARCHIVE that concerns a connector, in order, and what it meant for it.
+
+    What a record meant depends on who reads it: each release tells its own. Secrets are hidden.
+    What stands in the column RECORD, --as-of takes everywhere.
+    """
+    jobs = [
+        _Job(cluster, plan, Reader(name, profile, cluster.topics, asked.exactly_once))
+        for cluster in asked.opened()
+        for profile in asked.profiles(releases)
+        for plan in [planned(asked.local(cluster, derived=False), moment, [profile])]
+    ]
+    with bar() as shown:
+        shown.begin("reading", sum(part.rows for job in jobs for part in job.plan.parts))
+        found = [(job, list(_told(job, shown.advance))) for job in jobs]
+    found = [(job, told) for job, told in found if told]
+    check_connectors([name], {job.reader.connector for job, _ in found})
+    if output == "json":
+        print_json([_document(job, told) for job, told in found])
+        return
+    for job, told in found:
+        _print(job, told)
+
+
+def _told(job: _Job, advance: Callable[[int], None]) -> Iterator[Told]:
+    return past(counted(ordered(job.cluster, job.plan.parts), advance), job.reader)
+
+
+def _document(job: _Job, told: Sequence[Told]) -> dict[str, Any]:
+    return {
+        "cluster": job.cluster.name,
+        "profile": job.reader.profile.release,
+        "connector": job.reader.connector,
+        "as_of": job.plan.ends,
+        "events": [records.of_event(one.event) | {"meaning": one.meaning.value} for one in told],
+    }
+
+
+def _print(job: _Job, told: Sequence[Told]) -> None:
+    cluster, release = job.cluster.name, job.reader.profile.release
+    say(f"{cluster}: {job.reader.connector}, as {release} reads it", style="bold")
+    heads = ("RECORD", "TIME", "MEANING", "WHAT", "CHANGE")
+    table(heads, _rows(told, job.cluster.topics))
+    number = len({one.event.entry.position for one in told})
+    say(f"{cluster}: {count(number, 'record')} of {job.reader.connector}")
+
+
+def _rows(told: Sequence[Told], topics: Topics) -> Iterator[tuple[str, ...]]:
+    """A line for each thing that a record did; where it lies stands in the first."""
+    meanings = {id(one.event): one.meaning.value for one in told}
+    last = None
+    for event in records.shortened(one.event for one in told):
+        position = event.entry.position
+        again, last = position == last, position
+        yield (
+            "" if again else records.place(position, topics),
+            "" if again else time_text(event.entry.timestamp),
+            meanings.get(id(event), ""),
+            event.what,
+            event.words,
+        )

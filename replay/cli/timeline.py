@@ -1,0 +1,251 @@
+"""`replay timeline`: what held from when until when, and a digest after every config record."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import pyarrow as pa
+
+from controlplane.core.diff import Aspect
+from controlplane.core.moments import time_text
+from controlplane.core.safe_text import count
+from controlplane.core.shown import change, item, text
+from controlplane.core.shown_records import place
+from replay.archive.cluster import Cluster
+from replay.cli.asking import (
+    NONE,
+    Asked,
+    archive_argument,
+    check_connectors,
+    connectors_option,
+    moment_option,
+    planned,
+    profiles_option,
+    to_option,
+)
+from replay.cli.printing import output_option, print_json, say, table
+from replay.cli.progress import bar
+from replay.engine.plan import Plan
+from replay.timeline.intervals import Interval, Moment, Seen
+from replay.timeline.rows import DIGESTS, INTERVALS, Row, of_digest, of_interval, write
+from replay.timeline.telling import (
+    Advance,
+    Question,
+    SeenDigest,
+    digests,
+    timeline,
+    told_of,
+)
+
+DIGEST_SHOWN = 16
+"""Digits of a digest that people are shown; machines get all."""
+
+
+class _Job(NamedTuple):
+    """A cluster, what is read of it, and what is asked."""
+
+    cluster: Cluster
+    plan: Plan
+    question: Question
+
+
+@click.command("timeline")
+@archive_argument
+@moment_option("It ends there. [default: the end]")
+@profiles_option
+@connectors_option
+@click.option("--offsets", is_flag=True, help="Source offsets, too: most records are those.")
+@click.option(
+    "--digests",
+    "numbers",
+    is_flag=True,
+    help="Instead: the digest of what is known of configs, after each record of their topic.",
+)
+@to_option
+@output_option("parquet", about="Tables for people, JSON or Parquet for machines.")
+def command(  # noqa: PLR0913 - click passes every option by name
+    asked: Asked,
+    moment: str | None,
+    releases: tuple[str, ...],
+    connectors: tuple[str, ...],
+    *,
+    offsets: bool,
+    numbers: bool,
+    output: str,
+    file: Path | None,
+) -> None:
+    """From when until when each fact about the connectors in ARCHIVE held. Secrets are hidden.
+
+    Facts are configs, target states, tasks and their configs, statuses, active topics and, if asked
+    for, source offsets. Each has the record that made it and the one that ended it, in the one
+    order in which records are folded. Releases that saw the same are named together. What sinks
+    have read lies in consumer groups, and not in these topics.
+    """
+    if numbers and (connectors or offsets):
+        raise click.UsageError("--digests are of all configs: leave --connector and --offsets out")
+    profiles = asked.profiles(releases)
+    question = Question(profiles, connectors, asked.exactly_once, offsets)
+    jobs = [
+        _Job(cluster, planned(asked.local(cluster, derived=False), moment, profiles), question)
+        for cluster in asked.opened()
+    ]
+    kind = _DIGESTS if numbers else _INTERVALS
+    with bar() as shown:
+        shown.begin("reading", sum(_records(job, numbers=numbers) for job in jobs))
+        if file is not None:
+            told = _told(jobs, kind, shown.advance)
+            write(file, kind.schema, (kind.row(job.cluster.name, one) for job, one in told))
+            return
+        found: dict[str, list[Any]] = {job.cluster.name: [] for job in jobs}
+        for job, one in _told(jobs, kind, shown.advance):
+            found[job.cluster.name].append(one)
+    if output == "json":
+        print_json([_document(job, found[job.cluster.name], kind) for job in jobs])
+    else:
+        kind.show([(job, found[job.cluster.name]) for job in jobs])
+
+
+def _records(job: _Job, *, numbers: bool) -> int:
+    """How many records are gone through."""
+    plan = job.plan
+    topics = [plan.topics.config] if numbers else told_of(plan, job.question)
+    return sum(part.rows for topic in topics for part in plan.parts_of(topic))
+
+
+def _told(jobs: Sequence[_Job], kind: "_Kind", advance: Advance) -> Iterator[tuple[_Job, Any]]:
+    """All that is told; in the end it is looked whether every connector was anywhere."""
+    there: set[str] = set()
+    for job in jobs:
+        for one in kind.told(*job, advance):
+            there.update(kind.about(one))
+            yield job, one
+    for job in jobs[:1]:
+        check_connectors(job.question.connectors, there)
+
+
+def _document(job: _Job, told: Iterable[Any], kind: "_Kind") -> Row:
+    asked = [profile.release for profile in job.question.profiles]
+    about = {"cluster": job.cluster.name, "as_of": job.plan.ends, "profiles": asked}
+    return about | {kind.name: [kind.row(job.cluster.name, one) for one in told]}
+
+
+# --- intervals ------------------------------------------------------------------------------
+
+
+def _show_intervals(found: Sequence[tuple[_Job, list[Seen]]]) -> None:
+    rows = []
+    for job, told in found:
+        before: Seen | None = None
+        for seen in sorted(told, key=_by_fact):
+            rows.append(_interval_cells(job, seen, before))
+            before = seen
+    heads = ("CLUSTER", "PROFILES", "CONNECTOR", "WHAT", "FROM", "TIME", "UNTIL", "VALUE")
+    table(*_telling(heads, rows))
+    for job, told in found:
+        connectors = {seen.interval.connector for seen in told}
+        say(
+            f"{job.cluster.name}: {count(len(told), 'interval')} "
+            f"of {count(len(connectors), 'connector')}"
+        )
+
+
+def _telling(
+    heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """A table without clusters or releases, where there is but one of them."""
+    columns = [
+        at
+        for at in range(len(heads))
+        if heads[at] not in ("CLUSTER", "PROFILES") or len({row[at] for row in rows}) > 1
+    ]
+    return tuple(heads[at] for at in columns), [tuple(row[at] for at in columns) for row in rows]
+
+
+def _by_fact(seen: Seen) -> tuple[str, int, str, Moment]:
+    one = seen.interval
+    return one.connector, _ASPECTS.index(one.aspect), one.item, one.since
+
+
+_ASPECTS = list(Aspect)
+
+
+def _interval_cells(job: _Job, seen: Seen, before: Seen | None) -> tuple[str, ...]:
+    one, topics = seen.interval, job.plan.topics
+    return (
+        job.cluster.name,
+        _releases(seen.profiles),
+        one.connector,
+        f"{one.aspect.value} {item(one.aspect, one.item)}".strip(),
+        place(one.since.position, topics),
+        time_text(one.since.time_ms),
+        NONE if one.until is None else place(one.until.position, topics),
+        _value(one, before.interval if before and _follows(before, seen) else None),
+    )
+
+
+def _follows(before: Seen, seen: Seen) -> bool:
+    """Whether one interval goes on where another ended, for the same releases."""
+    return (
+        before.profiles == seen.profiles
+        and before.interval.place[:3] == seen.interval.place[:3]
+        and before.interval.until == seen.interval.since
+    )
+
+
+def _value(one: Interval, before: Interval | None) -> str:
+    """A value; of a map that was another before, what of it is new."""
+    if before is not None and one.aspect in (Aspect.CONFIG, Aspect.TASK_CONFIG):
+        return change(Aspect.TASK_CONFIG, "", before.value, one.value)
+    return text(one.aspect, "", one.value)
+
+
+def _releases(names: Sequence[str]) -> str:
+    """`2.3.1`, `3.4.0 3.4.1`, `2.4.0 … 3.2.3 (7)`: who sees it so."""
+    if len(names) <= RELEASES_SHOWN:
+        return " ".join(names)
+    return f"{names[0]} … {names[-1]} ({len(names)})"
+
+
+RELEASES_SHOWN = 3
+
+
+# --- digests --------------------------------------------------------------------------------
+
+
+def _show_digests(found: Sequence[tuple[_Job, list[SeenDigest]]]) -> None:
+    rows = [
+        (
+            job.cluster.name,
+            place(seen.after.position, job.plan.topics),
+            time_text(seen.after.time_ms),
+            seen.digest[:DIGEST_SHOWN],
+            _releases(seen.profiles),
+        )
+        for job, told in found
+        for seen in told
+    ]
+    table(*_telling(("CLUSTER", "AFTER", "TIME", "DIGEST", "PROFILES"), rows))
+
+
+class _Kind(NamedTuple):
+    """What a timeline can be made of."""
+
+    name: str
+    schema: pa.Schema
+    told: Callable[[Cluster, Plan, Question, Advance], Iterator[Any]]
+    about: Callable[[Any], Iterable[str]]
+    """The connectors that one is about."""
+    row: Callable[[str, Any], Row]
+    show: Callable[[Any], None]
+
+
+_INTERVALS = _Kind(
+    "intervals",
+    INTERVALS,
+    timeline,
+    lambda seen: (seen.interval.connector,),
+    of_interval,
+    _show_intervals,
+)
+_DIGESTS = _Kind("digests", DIGESTS, digests, lambda _: (), of_digest, _show_digests)

@@ -1,0 +1,219 @@
+"""What every release knows after every record of the config topic, as one number each.
+
+Each row of each table of the state has a hash of 256 bits; the digest of the state is their sum.
+So a record changes the digest by the rows that it changes, and the sum is the one that a state made
+in any other way has. Equal states have equal digests, whoever made them. That unequal ones differ
+is certain enough for chance, not against somebody who makes up rows in order to deceive.
+"""
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from itertools import compress
+from operator import is_not
+from typing import Any, NamedTuple
+
+import msgspec
+
+from controlplane.core.codec.config import decode_config
+from controlplane.core.codec.offsets import frozen
+from controlplane.core.each_profile import Disagreement, as_one
+from controlplane.core.entry import Entry
+from controlplane.core.evolve.config import ConfigFold, ConfigRows
+from controlplane.core.evolve.flat import flat
+from controlplane.core.owners import owner
+from controlplane.core.profiles import Profile
+from controlplane.core.records import ConfigRecord, Invalid, TaskConfig
+from controlplane.core.state import ConfigState, Topics
+
+BITS = 256
+
+_ALL = (1 << BITS) - 1
+_DEFERRED, _TASKS = "deferred", "tasks"
+
+
+def shown(number: int) -> str:
+    """A digest as people and machines are shown it."""
+    return f"{number:0{BITS // 4}x}"
+
+
+def config_digest(state: ConfigState) -> int:
+    """The digest of a state, from all of its rows."""
+    hashes = _Hashes()
+    total = hashes.whole(state.offset, state.session_key)
+    for table in ConfigRows._fields:
+        for name, value in getattr(state, table).items():
+            total += hashes.row(table, name, value)
+    return total & _ALL
+
+
+class Decoded(NamedTuple):
+    """A record of the config topic, read once for all releases where they agree about it."""
+
+    entry: Entry
+    record: ConfigRecord | Invalid | None
+    """None: they do not."""
+
+
+def decoded(entries: Sequence[Entry], profiles: Sequence[Profile]) -> "Work":
+    """Some records, to be folded by all of these releases."""
+    everyone = as_one(profiles)
+    return Work([Decoded(entry, _decoded(entry, everyone)) for entry in entries], _Hashes())
+
+
+def _decoded(entry: Entry, profile: Profile) -> ConfigRecord | Invalid | None:
+    try:
+        return decode_config(entry.key, entry.value, profile)
+    except Disagreement:
+        return None
+
+
+class _Hashes:
+    """The hash of each row. A value that several rows or releases have is looked at once."""
+
+    def __init__(self) -> None:
+        self._contents: dict[int, tuple[Any, bytes]] = {}
+        self._rows: dict[tuple[str, str, int, int], int] = {}
+
+    def row(self, table: str, name: str, value: Any) -> int:
+        """Of what a table has of a connector; of tasks, the sum of each and of there being any."""
+        if table not in (_TASKS, _DEFERRED):
+            return self.cell(table, name, -1, value)
+        tasks = (self.cell(table, name, *task) for task in value.items())
+        return sum(tasks, self.cell(table, name, -1, None))
+
+    def cell(self, table: str, name: str, task: int, value: Any) -> int:
+        """Of one row; `task` is -1 where the row is of none."""
+        key = table, name, task, id(value)
+        known = self._rows.get(key)
+        if known is None:
+            known = self._rows[key] = _number(table, name, task, self._content(value))
+        return known
+
+    def whole(self, offset: int, session_key: Any) -> int:
+        """Of the rows that are of no connector."""
+        return self.cell("offset", "", offset, None) + self.cell("session_key", "", -1, session_key)
+
+    def _content(self, value: Any) -> bytes:
+        found = self._contents.get(id(value))
+        if found is None:
+            # The value is kept: while it is there, no other one has its id.
+            found = value, _written(value)
+            self._contents[id(value)] = found
+        return found[1]
+
+
+def _written(value: Any) -> bytes:
+    """Bytes that are equal where Java's values are: kinds count, the order of fields does not."""
+    try:
+        return _ENCODER.encode(value)
+    except (UnicodeEncodeError, RecursionError):  # half a surrogate pair, or nested too deeply
+        return _ENCODER.encode(flat(frozen(value)))
+
+
+_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+
+
+def _number(table: str, name: str, task: int, content: bytes) -> int:
+    where = f"{table}\0{task}\0{len(name)}\0{name}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(where + content, digest_size=BITS // 8).digest())
+
+
+class Work(NamedTuple):
+    """Records to be folded, and what is known of their values."""
+
+    records: list[Decoded]
+    hashes: _Hashes
+
+
+class _Connector(NamedTuple):
+    """The rows of a connector, the hash of each, and of the tasks that wait one by one."""
+
+    rows: ConfigRows
+    hashes: tuple[int, ...]
+    waiting: Mapping[int, int]
+
+
+_TABLES = ConfigRows._fields
+_PLACES = range(len(_TABLES))
+_AT_DEFERRED = _TABLES.index(_DEFERRED)
+_NONE = _Connector(ConfigRows(), (0,) * len(_TABLES), {})
+
+
+def _updated(was: _Connector, rows: ConfigRows, name: str, hashes: _Hashes) -> _Connector:
+    """The same with the rows that are there now. Rows are replaced, never changed in place."""
+    found = list(was.hashes)
+    waiting = was.waiting
+    for at in compress(_PLACES, map(is_not, was.rows, rows)):
+        after: Any = rows[at]
+        found[at] = 0 if after is None else hashes.row(_TABLES[at], name, after)
+        if at == _AT_DEFERRED:
+            waiting = {
+                task: hashes.cell(_DEFERRED, name, task, one) for task, one in (after or {}).items()
+            }
+    return _Connector(rows, tuple(found), waiting)
+
+
+def _joined(was: _Connector, rows: ConfigRows, record: TaskConfig, hashes: _Hashes) -> _Connector:
+    """The same with one more task that waits: the only rows that are changed in place."""
+    name, task = record.connector, record.task
+    one = hashes.cell(_DEFERRED, name, task, record.properties)
+    found = list(was.hashes)
+    found[_AT_DEFERRED] += one - was.waiting.get(task, 0)
+    if was.rows.deferred is None:
+        found[_AT_DEFERRED] += hashes.cell(_DEFERRED, name, -1, None)
+    return _Connector(rows, tuple(found), {**was.waiting, task: one})
+
+
+class Digesting:
+    """The fold of the config topic, and the digest of what it knows."""
+
+    def __init__(self, topics: Topics, profile: Profile, begun: "Digesting | None" = None) -> None:
+        self.profile = profile
+        self.topics = topics
+        self.fold = ConfigFold(profile)
+        self.sum = 0
+        """Of the hashes of all rows that are of a connector."""
+        self.known: dict[str, _Connector] = {}
+        self.owners: dict[bytes | None, str | None] = {}
+        if begun is not None:
+            self.fold.adopt(begun.fold.publish())
+            self.sum, self.known = begun.sum, begun.known.copy()
+            self.owners = begun.owners if profile is begun.profile else {}
+
+    def fork(self, profile: Profile) -> "Digesting":
+        """Another one that knows the same, and goes on by itself."""
+        return Digesting(self.topics, profile, self)
+
+    def take(self, work: Work) -> list[int]:
+        """Fold some records; the digest after each of them."""
+        return [self._after(one, work.hashes) for one in work.records]
+
+    def rest(self) -> list[int]:
+        """Nothing: every record has been told of."""
+        return []
+
+    def _after(self, one: Decoded, hashes: _Hashes) -> int:
+        entry, record = one
+        if record is None:
+            record = decode_config(entry.key, entry.value, self.profile)
+        self.fold.take(entry, record)
+        name = self._owner(entry)
+        if name is not None:
+            self.sum += self._change(name, record, hashes)
+        return (self.sum + hashes.whole(self.fold.offset, self.fold.session_key)) & _ALL
+
+    def _change(self, name: str, record: ConfigRecord | Invalid, hashes: _Hashes) -> int:
+        """By how much a record has changed the sum of what is known of a connector."""
+        was, rows = self.known.get(name, _NONE), self.fold.of(name)
+        if isinstance(record, TaskConfig):
+            now = _joined(was, rows, record, hashes)
+        else:
+            now = _updated(was, rows, name, hashes)
+        self.known[name] = now
+        return sum(now.hashes) - sum(was.hashes)
+
+    def _owner(self, entry: Entry) -> str | None:
+        if entry.key not in self.owners:
+            name = owner(self.topics.config, entry.key, self.topics, self.profile)
+            self.owners[entry.key] = name
+        return self.owners[entry.key]

@@ -1,0 +1,111 @@
+"""Intervals and digests as rows: what people and machines are shown, without secrets."""
+
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from controlplane.core import javajson
+from controlplane.core.shown import item, shown
+from replay.errors import NotWritable
+from replay.timeline.intervals import Moment, Seen
+from replay.timeline.telling import SeenDigest
+
+Row = dict[str, Any]
+
+ROWS_AT_ONCE = 50_000
+"""Rows of a file that are held until they are written."""
+
+_MOMENT = pa.struct(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int64()),
+        ("offset", pa.int64()),
+        ("time_ms", pa.int64()),
+    ]
+)
+
+INTERVALS = pa.schema(
+    [
+        ("cluster", pa.string()),
+        ("profiles", pa.list_(pa.string())),
+        ("connector", pa.string()),
+        ("aspect", pa.string()),
+        ("item", pa.string()),
+        ("value", pa.string()),
+        ("since", _MOMENT),
+        ("until", _MOMENT),
+    ]
+)
+"""As a table: a value comes as JSON text; `until` is null where it holds at the end."""
+
+DIGESTS = pa.schema(
+    [
+        ("cluster", pa.string()),
+        ("profiles", pa.list_(pa.string())),
+        ("after", _MOMENT),
+        ("digest", pa.string()),
+    ]
+)
+
+
+def of_interval(cluster: str, seen: Seen) -> Row:
+    """An interval as JSON."""
+    one = seen.interval
+    return {
+        "cluster": cluster,
+        "profiles": list(seen.profiles),
+        "connector": one.connector,
+        "aspect": one.aspect.value,
+        "item": item(one.aspect, one.item),
+        "value": shown(one.aspect, "", one.value),
+        "since": _moment(one.since),
+        "until": None if one.until is None else _moment(one.until),
+    }
+
+
+def of_digest(cluster: str, seen: SeenDigest) -> Row:
+    """A digest as JSON."""
+    return {
+        "cluster": cluster,
+        "profiles": list(seen.profiles),
+        "after": _moment(seen.after),
+        "digest": seen.digest,
+    }
+
+
+def _moment(moment: Moment) -> Row:
+    return moment.position._asdict() | {"time_ms": moment.time_ms}
+
+
+def write(file: Path, schema: pa.Schema, rows: Iterable[Row]) -> None:
+    """Write rows as Parquet, some at a time; the file is there when all of them are.
+
+    Raises:
+        NotWritable: it cannot be written there.
+    """
+    draft = file.with_name(file.name + ".draft")
+    try:
+        with pq.ParquetWriter(draft, schema, compression="zstd") as writer:
+            rows = iter(rows)
+            while some := [_plain(row) for row in islice(rows, ROWS_AT_ONCE)]:
+                writer.write_table(pa.Table.from_pylist(some, schema=schema))
+        draft.replace(file)
+    except OSError as error:
+        why = error.strerror or error
+        raise NotWritable(f"{file} cannot be written ({why}): check it") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _plain(row: Row) -> Row:
+    """A row as a table takes it; half a surrogate pair, which no text there may hold, escaped."""
+    cells = row | ({"value": javajson.encode(row["value"]).decode()} if "value" in row else {})
+    return {name: _text(cell) for name, cell in cells.items()}
+
+
+def _text(cell: Any) -> Any:
+    return cell.encode("utf-8", "backslashreplace").decode() if isinstance(cell, str) else cell

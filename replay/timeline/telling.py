@@ -1,0 +1,104 @@
+"""Going over the records of a cluster's archive, and telling what is found on the way."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from controlplane.core.evolve import Fold
+from controlplane.core.profiles import Profile
+from replay.archive.cluster import Cluster
+from replay.engine.plan import Plan
+from replay.engine.records import ordered
+from replay.timeline.digests import Digesting, decoded, shown
+from replay.timeline.follower import Follower, Wanted
+from replay.timeline.intervals import Moment, Seen, alike
+from replay.timeline.together import Together, chunks
+
+Advance = Callable[[int], None]
+"""Is told of how many records more are done."""
+
+
+class Question(NamedTuple):
+    """What is to be told, as whom."""
+
+    profiles: Sequence[Profile]
+    connectors: Sequence[str] = ()
+    """Only these; none: all."""
+    exactly_once: bool = False
+    offsets: bool = False
+    """Source offsets, too: of most archives nine tenths of the records."""
+
+
+def told_of(plan: Plan, question: Question) -> list[str]:
+    """The topics that a timeline is about."""
+    topics = plan.topics
+    some = (topics.config, topics.status)
+    return [
+        topic
+        for topic in plan.ends
+        if topic in some or (question.offsets and topic != topics.commands)
+    ]
+
+
+def timeline(cluster: Cluster, plan: Plan, question: Question, advance: Advance) -> Iterator[Seen]:
+    """Facts as intervals, topic by topic: those that ended by their end, then those that hold.
+
+    The plan must be one for segments alone (`Options.derived`): of what only stands for records,
+    nobody can tell since when it has held.
+
+    Raises:
+        ArchiveCorrupt: a file is missing or damaged.
+    """
+    for topic in told_of(plan, question):
+        aborted = _seen_by(question, plan, topic)
+        wanted = Wanted(topic, plan.topics, frozenset(question.connectors), aborted)
+        reading = Together(question.profiles, Follower(wanted, question.profiles[0]))
+        for chunk in chunks(ordered(cluster, plan.parts_of(topic))):
+            found = reading.take(chunk)
+            yield from alike((_names(profiles), ended) for profiles, ended in found)
+            advance(len(chunk))
+        yield from alike((_names(profiles), held) for profiles, held in reading.rest())
+
+
+class SeenDigest(NamedTuple):
+    """A digest, and the releases that come to it."""
+
+    profiles: tuple[str, ...]
+    after: Moment
+    """The record with which it begins to be that of what is known."""
+    digest: str
+
+
+def digests(
+    cluster: Cluster, plan: Plan, question: Question, advance: Advance
+) -> Iterator[SeenDigest]:
+    """The digest of what the config topic says after each of its records, for every release.
+
+    Raises:
+        ArchiveCorrupt: a file is missing or damaged.
+    """
+    topic = plan.topics.config
+    seen = _seen_by(question, plan, topic)
+    reading = Together(question.profiles, Digesting(plan.topics, question.profiles[0]))
+    for chunk in chunks(ordered(cluster, plan.parts_of(topic))):
+        visible = [one for one in chunk if seen or not one.entry.aborted]
+        work = decoded([one.entry for one in visible], question.profiles)
+        found = [(_names(profiles), some) for profiles, some in reading.take(work)]
+        for at, one in enumerate(visible):
+            releases: dict[int, tuple[str, ...]] = {}
+            for names, numbers in found:
+                releases[numbers[at]] = releases.get(numbers[at], ()) + names
+            after = Moment(one.time_ms, one.entry.position)
+            for number, names in releases.items():
+                yield SeenDigest(names, after, shown(number))
+        advance(len(chunk))
+
+
+def _seen_by(question: Question, plan: Plan, topic: str) -> bool:
+    """Whether records of aborted transactions are seen there."""
+    profile = question.profiles[0]
+    fold = Fold(profile, topics=plan.topics, exactly_once=question.exactly_once)
+    return fold.sees_aborted(topic)
+
+
+def _names(profiles: Iterable[Profile]) -> tuple[str, ...]:
+    return tuple(profile.release for profile in profiles)

@@ -1,0 +1,111 @@
+"""Digests: the same number behind a record whoever folded up to there; for other states others."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import Fold, fold
+from controlplane.core.evolve.outcome import UNSEEN
+from controlplane.core.profiles import PROFILES, Profile
+from controlplane.core.state import ConfigState
+from replay.archive.cluster import Cluster
+from replay.engine.local import Local, Options
+from replay.timeline.digests import config_digest, shown
+from replay.timeline.telling import Question, digests
+from tests.conftest import PROVE
+from tests.laws.entries import logs
+from tests.recorded import recorded_entries
+from tests.replay.archived import archive
+
+EXAMPLES = 500 if PROVE else 30
+PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
+CONFIGS = ("connect-configs",)
+
+
+def told(cluster: Cluster, *, exactly_once: bool = False) -> dict[tuple[str, int], str]:
+    """By release and offset, the digest behind that record."""
+    asked = [one for one in PROFILES if one.exactly_once_support or not exactly_once]
+    plan = Local(cluster, Options(exactly_once, derived=False)).plan(None, asked)
+    question = Question(asked, exactly_once=exactly_once)
+    return {
+        (release, one.after.position.offset): one.digest
+        for one in digests(cluster, plan, question, lambda _: None)
+        for release in one.profiles
+    }
+
+
+@settings(max_examples=EXAMPLES, phases=PHASES)
+@given(logs(40, CONFIGS), st.booleans())
+def test_behind_every_record_it_is_that_of_a_fold_from_the_start(
+    log: list[Entry], exactly_once: bool
+) -> None:
+    """For every release, in one pass."""
+    with TemporaryDirectory() as folder:
+        found = told(archive(Path(folder), log), exactly_once=exactly_once)
+    expected = {}
+    for profile in PROFILES:
+        if profile.exactly_once_support or not exactly_once:
+            worker = Fold(profile, exactly_once=exactly_once)
+            for entry in log:
+                if worker.apply(entry) is not UNSEEN:
+                    state = worker.snapshot().config
+                    expected[profile.release, entry.offset] = shown(config_digest(state))
+    assert found == expected
+
+
+def test_a_recorded_cluster(tmp_path: Path) -> None:
+    """Behind its last record, as every release sees it."""
+    log = [one for one in recorded_entries("life-3.9") if one.topic in CONFIGS]
+    found = told(archive(tmp_path, log))
+    for profile in PROFILES:
+        expected = shown(config_digest(fold(log, profile).config))
+        assert found[profile.release, log[-1].offset] == expected
+
+
+def test_states_that_differ_in_anything_have_other_digests() -> None:
+    """In a kind of number, in which task waits, in whether an empty set is there at all."""
+    states = [
+        ConfigState(),
+        ConfigState(offset=1),
+        ConfigState(connectors={"a": {"k": 1}}),
+        ConfigState(connectors={"a": {"k": 1.0}}),
+        ConfigState(connectors={"a": {"k": True}}),
+        ConfigState(connectors={"a": {"k": "1"}}),
+        ConfigState(connectors={"a": {"k": None}}),
+        ConfigState(connectors={"a": {}}),
+        ConfigState(applied={"a": {}}),
+        ConfigState(tasks={"a": {}}),
+        ConfigState(tasks={"a": {0: {}}}),
+        ConfigState(tasks={"a": {1: {}}}),
+        ConfigState(deferred={"a": {}}),
+        ConfigState(deferred={"a": {0: {}}}),
+        ConfigState(inconsistent={"a": True}),
+        ConfigState(pending_fencing={"a": True}),
+        ConfigState(connectors={"a": {"k": "\ud800"}}),
+        ConfigState(connectors={"a": {"k": "\udfff"}}),
+    ]
+    assert len({config_digest(state) for state in states}) == len(states)
+
+
+def test_order_says_nothing() -> None:
+    """Neither of connectors nor of the fields of a config, whatever these hold."""
+    one, other = {"k": "\ud800", "l": {"x": 1, "y": 2}}, {"l": {"y": 2, "x": 1}, "k": "\ud800"}
+    assert config_digest(ConfigState(connectors={"a": one, "b": {"p": 1, "q": 2}})) == (
+        config_digest(ConfigState(connectors={"b": {"q": 2, "p": 1}, "a": other}))
+    )
+
+
+def test_releases_that_agree_are_told_together(tmp_path: Path) -> None:
+    """And part where they do not."""
+    log = [
+        Entry("connect-configs", 0, 0, 1, b"connector-a", b'{"properties":{}}'),
+        Entry("connect-configs", 0, 1, 2, b"target-state-a", b'{"state":"STOPPED"}'),
+    ]
+    cluster = archive(tmp_path, log)
+    asked = [Profile.of(one) for one in ("3.3", "3.4", "3.9")]
+    plan = Local(cluster, Options(derived=False)).plan(None, asked)
+    found = [one.profiles for one in digests(cluster, plan, Question(asked), lambda _: None)]
+    assert found == [("3.3.2", "3.4.1", "3.9.2"), ("3.3.2", "3.4.1"), ("3.9.2",)]

@@ -1,0 +1,143 @@
+"""Intervals: at every point exactly the facts that a fold up to there knows, for every release."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from controlplane.core.diff import Aspect, diff
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import fold
+from controlplane.core.history import history
+from controlplane.core.order import in_order
+from controlplane.core.profiles import PROFILES, Profile
+from controlplane.core.state import ClusterState, Topics
+from replay.archive.cluster import Cluster
+from replay.engine.local import Local, Options
+from replay.timeline.intervals import Interval, Seen
+from replay.timeline.telling import Question, timeline
+from tests.conftest import PROVE
+from tests.laws.entries import logs, profiles
+from tests.recorded import recorded_entries
+from tests.replay.archived import archive
+
+EXAMPLES = 500 if PROVE else 30
+PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
+TOPICS = Topics()
+FOLDED = ("connect-configs", "connect-status")
+
+Facts = dict[tuple[str, Aspect, str], Any]
+
+
+def told(cluster: Cluster, question: Question, moment: str | None = None) -> list[Seen]:
+    """The timeline of an archive."""
+    options = Options(question.exactly_once, derived=False)
+    plan = Local(cluster, options).plan(moment, question.profiles)
+    return list(timeline(cluster, plan, question, lambda _: None))
+
+
+def facts_of(state: ClusterState) -> Facts:
+    """All facts of a state but the source offsets, as `core.diff` finds them; configs whole."""
+    found: Facts = {}
+    for one in diff(ClusterState(state.profile), state):
+        if one.aspect not in (Aspect.CONFIG, Aspect.SOURCE_OFFSET):
+            found[one.connector, one.aspect, one.item] = one.after
+    for name, config in state.config.connectors.items():
+        found[name, Aspect.CONFIG, ""] = config
+    return found
+
+
+def facts_at(intervals: Iterable[Interval], place: dict[Any, int], at: int) -> Facts:
+    """The facts that hold behind a record, given by its number in the one order."""
+    return {
+        (one.connector, one.aspect, one.item): one.value
+        for one in intervals
+        if place[one.since.position] <= at
+        and (one.until is None or place[one.until.position] > at)
+        and not (one.aspect is Aspect.TASKS and not one.value)
+    }
+
+
+def check(cluster: Cluster, log: list[Entry], question: Question) -> None:
+    """Behind every record, and for every release that was asked, all is as a fold has it."""
+    ordered = [one for one in in_order(log) if one.topic in FOLDED]
+    place = {entry.position: number for number, entry in enumerate(ordered)}
+    seen = told(cluster, question)
+    for profile in question.profiles:
+        intervals = [one.interval for one in seen if profile.release in one.profiles]
+        for at in range(len(ordered)):
+            state = fold(ordered[: at + 1], profile, exactly_once=question.exactly_once)
+            assert facts_at(intervals, place, at) == facts_of(state), (profile, at)
+
+
+@settings(max_examples=EXAMPLES, phases=PHASES)
+@given(logs(30, FOLDED), st.lists(profiles, min_size=1, max_size=4, unique=True), st.booleans())
+def test_random_logs_behind_every_record(
+    log: list[Entry], asked: list[Profile], exactly_once: bool
+) -> None:
+    """As several releases see it, in one pass."""
+    if exactly_once:
+        asked = [one for one in asked if one.exactly_once_support] or [Profile.of("kip")]
+    with TemporaryDirectory() as folder:
+        check(archive(Path(folder), log), log, Question(asked, exactly_once=exactly_once))
+
+
+@pytest.mark.parametrize("name", ["roll-3.4-3.9-3.4", "compacted-3.9"])
+def test_recorded_clusters_at_their_end_as_every_release_sees_them(
+    name: str, tmp_path: Path
+) -> None:
+    """What holds at the end is what a fold of everything knows."""
+    log = recorded_entries(name)
+    seen = told(archive(tmp_path, log), Question(PROFILES))
+    place = {entry.position: number for number, entry in enumerate(in_order(log))}
+    for profile in PROFILES:
+        intervals = [one.interval for one in seen if profile.release in one.profiles]
+        assert facts_at(intervals, place, len(log)) == facts_of(fold(in_order(log), profile))
+
+
+@settings(max_examples=EXAMPLES, phases=PHASES)
+@given(logs(30), profiles)
+def test_source_offsets_are_those_of_the_history(log: list[Entry], profile: Profile) -> None:
+    """Wherever the history of a connector tells of a change, an interval ends or begins."""
+    with TemporaryDirectory() as folder:
+        cluster = archive(Path(folder), log)
+        seen = told(cluster, Question([profile], offsets=True))
+        read = set(Local(cluster).plan(None, [profile]).ends)
+    visible = [one for one in log if one.topic in read]
+    changes: set[tuple[Any, ...]] = set()
+    for name in ("a", "b", "a-1", "\ufffd"):
+        for event in history(visible, name, profile).events:
+            if event.aspect is Aspect.SOURCE_OFFSET:
+                if event.before is not None:
+                    changes.add((name, "until", event.entry.position))
+                if event.after is not None:
+                    changes.add((name, "since", event.entry.position))
+    found = set()
+    for one in (seen_.interval for seen_ in seen):
+        if one.aspect is Aspect.SOURCE_OFFSET and one.connector in ("a", "b", "a-1", "\ufffd"):
+            found.add((one.connector, "since", one.since.position))
+            if one.until is not None:
+                found.add((one.connector, "until", one.until.position))
+    assert found == changes
+
+
+def test_a_prefix_has_what_began_before_it(tmp_path: Path) -> None:
+    """What ends later holds at its end; connectors that nobody asked for are left out."""
+    cluster = archive(tmp_path, recorded_entries("roll-3.4-3.9-3.4"))
+    question = Question([Profile.of("3.9")], ["pages"])
+    (wanted,) = (
+        seen.interval
+        for seen in told(cluster, question, "config@10")
+        if seen.interval.aspect is Aspect.TARGET_STATE
+    )
+    assert (wanted.connector, wanted.value, wanted.until) == ("pages", "STARTED", None)
+    states = [
+        (seen.interval.value, seen.interval.since.position.offset)
+        for seen in told(cluster, question)
+        if seen.interval.aspect is Aspect.TARGET_STATE
+    ]
+    assert states == [("STARTED", 1), ("STOPPED", 11), ("PAUSED", 15), ("STARTED", 16)]
