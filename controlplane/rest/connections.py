@@ -4,10 +4,11 @@ import asyncio
 import resource
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from controlplane.rest.gathering import Gathering
-from controlplane.rest.repeating import EXTENSION, LONGEST, Repeat, Repeats, is_whole
+from controlplane.rest.repeating import EXTENSION, LONGEST, Repeat, Repeats
 from controlplane.rest.security.settings import HttpLimits
 
 FILES_BESIDE = 100
@@ -80,9 +81,21 @@ class _Connection(H11Protocol):
 
     @property
     def _rests(self) -> bool:
-        """Whether nothing is being asked or answered."""
-        answered = self.cycle is None or self.cycle.response_complete
-        return answered and not self.conn.trailing_data[0] and not self.flow.write_paused
+        """Whether the next byte begins a question, and its answer can leave at once.
+
+        Not yet, where an answer did not wait for the end of the body that it was asked with.
+        """
+        begins = self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
+        return begins and not self.flow.write_paused
+
+    @property
+    def _was_whole(self) -> bool:
+        """Whether what came while this rested was one question to read, with nothing behind it.
+
+        The parser says so: what it took as that from its rest, it would take as that once more.
+        """
+        whole = self.conn.their_state is h11.DONE and not self.conn.trailing_data[0]
+        return whole and self.scope["method"] == "GET"
 
     def _repeated(self, request: bytes) -> bool:
         """Answer as it was answered before, if that may be."""
@@ -97,7 +110,7 @@ class _Connection(H11Protocol):
         """Let the answer leave in one piece, and offer the application to give it again."""
         self._gathering = Gathering(self.transport, self.loop, LONGEST)
         self.cycle.transport = self._gathering  # type: ignore[assignment]  # it does what is needed
-        if is_whole(request):
+        if self._was_whole:
             repeat = Repeat()
             self.scope["extensions"] = {EXTENSION: repeat}  # type: ignore[dict-item]
             self._asked = request, repeat

@@ -15,10 +15,6 @@ KEPT = 1_000
 """So many answers are kept at once, and none that is longer than `LONGEST` with its question."""
 LONGEST = 1 << 16
 
-_END = b"\r\n\r\n"
-_WITH_MORE = (b"content-length", b"transfer-encoding", b"expect", b"upgrade")
-"""Headers of a request behind whose head something follows."""
-
 
 class Repeat:
     """Whether an answer may be given again. Whoever does not know leaves it alone."""
@@ -63,11 +59,3 @@ class Repeats:
         fits = len(self._answers) < KEPT and len(request) + len(answer) < LONGEST
         if repeat.holds is not None and date is self._date and fits:
             self._answers[request] = answer, repeat.holds, repeat
-
-
-def is_whole(received: bytes) -> bool:
-    """Whether these bytes are one question, whole, with nothing behind it."""
-    if not received.startswith(b"GET ") or received.find(_END) != len(received) - len(_END):
-        return False
-    head = received.lower()
-    return not any(name in head for name in _WITH_MORE)
