@@ -86,7 +86,7 @@ class Folder:
 
     def __init__(self, where: str) -> None:
         self.where = where
-        self._root = Path(where)
+        self._root = Path(where).absolute()
 
     def names(self, folder: str) -> list[str]:
         """The names of what lies directly in a folder, sorted."""

@@ -4,7 +4,7 @@ A long capture makes count on the way what it has, so that whoever is killed los
 only; of each partition a prefix is archived at any time.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from controlplane.core.codec import decode_config
@@ -87,12 +87,11 @@ class Capture:
         """
         topics, there = self._target.topics, await self._log.topics()
         missing_topics(topics, there)
-        read, before = 0, self._records
+        before = self._records
         known = self._known_topics()
-        read += await self._read(topics.config)
+        read = await self._read([topics.config])
         wanted = {topics.offsets, topics.status, topics.commands, *known, *self._own}
-        for topic in sorted((wanted & there.keys()) - {topics.config}):
-            read += await self._read(topic)
+        read += await self._read(sorted((wanted & there.keys()) - {topics.config}))
         self._appending.commit(daily)
         cluster = open_cluster(self._target.store, self._target.cluster)
         left_out = tuple(sorted(there.keys() - wanted - {topics.config}))
@@ -113,8 +112,11 @@ class Capture:
             return set()
         return {*cluster.ends, *Local(cluster).own_topics(cluster.ends[cluster.topics.config])}
 
-    async def _read(self, topic: str) -> int:
-        """Read a topic up to where it ends now; answers how many records that were."""
+    async def _read(self, topics: Sequence[str]) -> int:
+        """Read topics up to where they end now; answers how many records that were."""
+        return sum([await self._read_topic(topic) for topic in topics])
+
+    async def _read_topic(self, topic: str) -> int:
         begins = (await self._log.starts([topic]))[topic]
         ends = (await self._log.ends([topic]))[topic]
         self._check_ends(topic, ends)
@@ -132,14 +134,18 @@ class Capture:
 
     def _take(self, batch: Batch, begins: Sequence[int]) -> None:
         if batch.topic == self._target.topics.config:
-            self._own.update(_own_topics(batch, self._target.topics))
+            self._own.update(own_topics(batch, self._target.topics))
         self._fresh += self._appending.add(self._target.secrets.without(batch))
         self._appending.reached(
             batch.topic, batch.partition, begins[batch.partition], batch.offsets[-1] + 1
         )
         if self._fresh >= COMMIT_RECORDS:
-            self._appending.commit()
-            self._appending, self._fresh = self._begin(), 0
+            self._commit()
+
+    def _commit(self) -> None:
+        """Make count what was read so far."""
+        self._appending.commit()
+        self._appending, self._fresh = self._begin(), 0
 
     def _starts(self, topic: str, partitions: int) -> list[int]:
         """Where to go on: with the last record that is archived, which is compared."""
@@ -162,7 +168,7 @@ def _records(cluster: Cluster) -> int:
     return sum(one.stored.records for part in cluster.parts.values() for one in part.segments)
 
 
-def _own_topics(batch: Batch, topics: Topics) -> Iterable[str]:
+def own_topics(batch: Batch, topics: Topics) -> Iterator[str]:
     """The offsets topics that connectors in these config records have of their own."""
     state = ClusterState(_READER, topics)
     for key, value in zip(batch.keys, batch.values, strict=True):

@@ -38,6 +38,7 @@ SETTINGS = MappingProxyType(
     {
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
         "spark.driver.memory": HEAP,
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",

@@ -1,16 +1,42 @@
 """One session of Spark for all tests: to start it costs as much as most of them together."""
 
+import subprocess
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from replay.engine.session import session
 from replay.engine.where import Where
+from tests.kafka.conftest import broker, new_topic, reader
+
+__all__ = ["broker", "new_topic", "reader"]
+
+ROOT = Path(__file__).parents[3]
+JARS = ROOT / ".cache" / "spark-jars"
+
+
+@cache
+def trouble() -> str:
+    """Fetch the jars of Spark's Kafka source; why there are none, empty if there are."""
+    command = [ROOT / "tools" / "spark-jars", JARS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stderr.strip() if done.returncode else ""
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A session on this machine."""
-    with session(Where("local[2]")) as started:
+    """A session on this machine; with the jars, for they cannot come later."""
+    there = [] if trouble() else sorted(JARS.glob("*.jar"))
+    with session(Where("local[2]", {"spark.jars": ",".join(map(str, there))})) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def kafka_jars() -> Path:
+    """The folder of the jars; what needs them is skipped where they cannot be had."""
+    if trouble():
+        pytest.skip(trouble())
+    return JARS
