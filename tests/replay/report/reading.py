@@ -1,0 +1,98 @@
+"""Reading a page as a browser does: elements, anchors, texts; and whether it keeps its promises."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from html.parser import HTMLParser
+from typing import Any
+
+import msgspec
+
+VOID = {"meta"}
+"""Elements that are never closed."""
+
+
+class Element(msgspec.Struct):
+    """One element with what is in it."""
+
+    name: str
+    attributes: dict[str, str | None]
+    content: list[Any] = []
+
+    @property
+    def text(self) -> str:
+        """All of its text."""
+        return "".join(one if isinstance(one, str) else one.text for one in self.content)
+
+    def all(self, name: str, class_: str = "") -> Iterator["Element"]:
+        """Every element of a name (and a class) within."""
+        for one in self.content:
+            if isinstance(one, Element):
+                if one.name == name and (not class_ or class_ in one.classes):
+                    yield one
+                yield from one.all(name, class_)
+
+    def every(self) -> Iterator["Element"]:
+        """Every element within."""
+        for one in self.content:
+            if isinstance(one, Element):
+                yield one
+                yield from one.every()
+
+    @property
+    def classes(self) -> list[str]:
+        """Its classes."""
+        return (self.attributes.get("class") or "").split()
+
+    def by_id(self, name: str) -> "Element":
+        """The element that an anchor leads to."""
+        (found,) = (one for one in self.every() if one.attributes.get("id") == name)
+        return found
+
+
+class _Parser(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = [Element("", {})]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        element = Element(tag, dict(attrs))
+        assert len(element.attributes) == len(attrs), f"{tag} has an attribute twice"
+        self.open[-1].content.append(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.open[-1].content.append(Element(tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop().name == tag, f"</{tag}> closes something else"
+
+    def handle_data(self, data: str) -> None:
+        self.open[-1].content.append(data)
+
+
+def read(pieces: Iterable[str]) -> Element:
+    """A page, of which all elements are closed and that keeps what every page promises."""
+    parser = _Parser()
+    parser.feed("".join(pieces))
+    parser.close()
+    (root,) = parser.open
+    _check(root)
+    return root
+
+
+def _check(page: Element) -> None:
+    """It asks nobody, runs nothing, and every link in it leads somewhere."""
+    every = list(page.every())
+    assert not {one.name for one in every} & {"script", "iframe", "img", "link", "object", "form"}
+    assert not [key for one in every for key in one.attributes if key.startswith("on")]
+    assert not [one for one in every if {"src", "srcset", "style"} & one.attributes.keys()]
+    ids = Counter(one.attributes["id"] for one in every if "id" in one.attributes)
+    assert set(ids.values()) <= {1}, [name for name, number in ids.items() if number > 1]
+    links = [one.attributes["href"] for one in every if "href" in one.attributes]
+    assert {link for link in links if link is None or link.removeprefix("#") not in ids} == set()
+    told = [one.attributes.get("content") or "" for one in page.all("meta")]
+    assert any(one.startswith("default-src 'none';") for one in told)
+    (style,) = page.all("style")
+    assert "url(" not in style.text
+    assert "@import" not in style.text

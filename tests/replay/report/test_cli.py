@@ -1,0 +1,74 @@
+"""`replay report`, as people call it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.recorded import HISTORIES
+from tests.replay.cli.calling import call, refusal
+from tests.replay.report.reading import read
+
+LIFE = HISTORIES / "life-3.9.log.jsonl"
+ROLL = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    """Two clusters."""
+    call("capture", f"life={LIFE}", f"roll={ROLL}", tmp_path / "fleet", "--once")
+    return tmp_path / "fleet"
+
+
+def test_a_page_of_an_archive(fleet: Path, tmp_path: Path) -> None:
+    """All clusters, or one of them; it says what the end of the archive is."""
+    said = call("report", fleet, "--to", tmp_path / "all.html", "--release", "3.9")
+    assert (said.code, said.out) == (0, f"{tmp_path / 'all.html'}: 2 clusters\n")
+    text = (tmp_path / "all.html").read_text(encoding="utf-8")
+    assert {"c0", "c1"} <= {one.attributes.get("id") for one in read([text]).every()}
+    assert all(one["head"] in text for one in call("verify", fleet, "-o", "json").json)
+    call("report", fleet, "--to", tmp_path / "one.html", "--cluster", "roll")
+    one = read([(tmp_path / "one.html").read_text(encoding="utf-8")])
+    assert next(one.all("h1")).text == "roll"
+
+
+def test_a_page_of_a_log(tmp_path: Path) -> None:
+    """Up to a moment; of the releases that are named."""
+    words = ("report", ROLL, "--to", tmp_path / "page.html", "--cluster", "roll")
+    more = ("--towards", "3.4", "--towards", "4.3", "--as-of", "config@9")
+    assert call(*words, *more).code == 0
+    shown = read([(tmp_path / "page.html").read_text(encoding="utf-8")])
+    heads = [one.text for one in next(shown.by_id("c0-releases").all("thead")).all("th")]
+    assert heads == ["connector", "3.4", "4.3"]
+    assert "config@9" in shown.text
+    assert "config@10" not in shown.text
+
+
+def test_what_was_kept_makes_the_same_page(fleet: Path, tmp_path: Path) -> None:
+    """`--resume`, as everywhere."""
+    pages = []
+    for number in range(3):
+        file = tmp_path / f"{number}.html"
+        more = ("--resume", tmp_path / "kept") if number else ()
+        assert call("report", fleet, "--to", file, "--release", "3.9", *more).code == 0
+        pages.append(file.read_bytes())
+    assert pages[0] == pages[1] == pages[2]
+    assert len(list((tmp_path / "kept").glob("*.json"))) == 2
+
+
+def test_a_damaged_cluster_is_told_of_in_the_page(fleet: Path, tmp_path: Path) -> None:
+    """The page is of the others; where none is left, there is no page."""
+    (fleet / "cluster=life" / "_manifest" / "0000000001.json").write_text("{}")
+    said = call("report", fleet, "--to", tmp_path / "page.html")
+    assert said.code == 2
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "life could not be read: " in read([text]).text
+    (fleet / "cluster=roll" / "_manifest" / "0000000001.json").write_text("{}")
+    assert call("report", fleet, "--to", tmp_path / "none.html").code == 2
+    assert not (tmp_path / "none.html").exists()
+
+
+def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+    """One sentence; nothing is left behind."""
+    said = call("report", ROLL, "--to", tmp_path / "nowhere" / "page.html", "--towards", "4.3")
+    assert "page.html cannot be written (No such file or directory)" in refusal(said)
+    assert list(tmp_path.iterdir()) == []

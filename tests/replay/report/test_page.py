@@ -1,0 +1,254 @@
+"""A page about a fleet: what is drawn, what is told, and that nothing in it does any harm."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controlplane.core.entry import Entry
+from controlplane.core.order import in_order
+from controlplane.core.profiles import Profile
+from controlplane.core.state import Topics
+from replay.report import Limits, Look, Looked, page
+from replay.report.limits import MARKS, POINTS, SPANS
+from replay.report.looking import Log as Records
+from tests.conftest import PROVE
+from tests.laws.entries import logs
+from tests.recorded import HISTORIES, recorded_entries
+from tests.replay.audit.planted import MINUTE, PAUSED, STARTED, TOPICS, Log
+from tests.replay.report.reading import Element, read
+
+WIDE = Limits.shared_by(1)
+GOALS = ("3.4", "3.9", "4.3")
+STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
+
+
+def looked(
+    entries: Sequence[Entry],
+    cluster: str = "lab",
+    limits: Limits = WIDE,
+    goals: Sequence[str] = GOALS,
+    *,
+    exactly_once: bool = False,
+) -> Looked:
+    """A cluster whose workers are of 3.9."""
+    look = Look(Profile.of("3.9"), tuple(map(Profile.of, goals)), limits)
+    return look(Records(cluster, Topics(), exactly_once, in_order(entries)))
+
+
+def of(log: Log) -> list[Entry]:
+    """The records of a planted log."""
+    return list(log.cluster("lab").entries)
+
+
+def pictured(*logs: Log) -> Element:
+    """A page about planted logs, `c0` and so on."""
+    return read(page([looked(of(log), f"c{number}") for number, log in enumerate(logs)]))
+
+
+def rows(table: Element) -> list[list[str]]:
+    """The texts of a table."""
+    (body,) = table.all("tbody")
+    return [[cell.text for cell in row.content] for row in body.all("tr")]
+
+
+def busy() -> Log:
+    """A source that was changed, paused, restarted, that failed, moved, and was reset."""
+    log = Log().running("a").offset("a", {"position": 1}).wait(MINUTE).config("a", rows="2")
+    log.wait(MINUTE).target("a", PAUSED).status("connector-a", "PAUSED").wait(MINUTE)
+    log.target("a", STARTED).status("connector-a", "RUNNING").wait(MINUTE).restart("a")
+    log.wait(MINUTE).status("task-a-0", "FAILED", trace="broken").wait(MINUTE)
+    return log.offset("a", {"position": 5}).wait(MINUTE).offset("a", None)
+
+
+# --- what is told -------------------------------------------------------------------------------
+
+
+def test_a_row_tells_a_connector_and_leads_to_its_records() -> None:
+    """Each number to the last record that it counts."""
+    shown = pictured(busy())
+    (row,) = rows(next(shown.by_id("c0-connectors").all("table")))
+    assert row[:8] == ["a", "STARTED", "RUNNING", "1 FAILED", "1", "1", "1", "2"]
+    (body,) = next(shown.by_id("c0-connectors").all("table")).all("tbody")
+    cells = next(body.all("tr")).content
+    led = [
+        shown.by_id((next(cell.all("a")).attributes["href"] or "").removeprefix("#")).text
+        for cell in cells[4:8]
+    ]
+    assert 'connector-a{"properties"' in led[0].replace(": ", ":").replace(" ", "")
+    assert "restart-connector-a" in led[1]
+    assert '"state": "FAILED"' in led[2]
+    assert '{"position": 5}' in led[3]
+
+
+def test_lanes_are_drawn_where_they_were() -> None:
+    """In per cent of the time from the first record to the last."""
+    entries = of(busy())
+    shown = pictured(busy())
+    (card,) = shown.all("article")
+    wanted, reported, tasks = card.all("svg", "lane")
+    assert [one.classes[0] for one in wanted.all("rect")] == ["s-STARTED", "s-PAUSED", "s-STARTED"]
+    assert [one.classes[0] for one in reported.all("rect")] == [
+        *("s-RUNNING", "s-PAUSED", "s-RUNNING"),
+    ]
+    assert [one.classes[0] for one in tasks.all("rect")] == ["s-RUNNING", "s-FAILED"]
+    first_ms, last_ms = entries[0].timestamp, entries[-1].timestamp
+    (paused,) = (one for one in entries if b'state.v2": "PAUSED' in (one.value or b""))
+    share = 100 * (paused.timestamp - first_ms) / (last_ms - first_ms)
+    x = float((list(wanted.all("rect"))[1].attributes["x"] or "").rstrip("%"))
+    assert x == pytest.approx(share, abs=0.01)
+
+
+def test_marks_and_offsets_are_drawn() -> None:
+    """Created, changed, restarted, reset; and how far it had come."""
+    (card,) = pictured(busy()).all("article")
+    marks = [one.classes[0] for one in card.all("path")]
+    assert marks == ["m-created", "m-changed", "m-restarted", "m-reset"]
+    (line,) = card.all("polyline")
+    points = [
+        tuple(map(float, one.split(","))) for one in (line.attributes["points"] or "").split()
+    ]
+    assert all(before[0] <= after[0] for before, after in pairwise(points))
+    assert [points[0][1], points[-1][1]] == [100, 0]
+    assert "position: 1 → 5" in next(card.all("li")).text
+
+
+def test_findings_releases_and_compaction() -> None:
+    """Each with its reason and with what to do, each place leading to its record."""
+    log = Log().running("a").target("a", PAUSED).config("a", password="s3cret")
+    shown = pictured(log)
+    findings = shown.by_id("c0-findings")
+    assert "secret-in-clear" in findings.text
+    assert next(next(findings.all("li", "warning")).all("a", "chip")).text.startswith("config@")
+    matrix = rows(next(shown.by_id("c0-releases").all("table", "matrix")))
+    assert matrix == [["all of the cluster", "✓", "!", "!"], ["a", "✓", "!", "!"]]
+    assert "older-tasks (KAFKA-17719)" in shown.by_id("c0v3-9-2").text
+    assert "controlplane resume a" in shown.by_id("c0v4-3-0").text
+    assert "loses 1 task" in shown.by_id("c0-lint").text
+
+
+def test_a_fleet() -> None:
+    """A row for each cluster, what is between them, and who could not be read."""
+    logs = [Log().running("a").offset("a", {"n": 1}).active("a", "orders") for _ in range(2)]
+    fleet = [looked(of(log), name) for log, name in zip(logs, ("east", "west"), strict=True)]
+    shown = read(page(fleet, {"north": "its manifest is <gone>"}))
+    clusters = rows(next(shown.by_id("clusters").all("table")))
+    assert [(row[0], row[1], row[8]) for row in clusters] == [
+        ("east", "1", "7"),
+        ("west", "1", "7"),
+    ]
+    assert "orders is written by sources of several clusters" in shown.by_id("shared").text
+    assert "north could not be read: its manifest is <gone>" in shown.by_id("summary").text
+    tiles = {
+        next(one.all("span")).text: next(one.all("strong")).text for one in shown.all("a", "tile")
+    }
+    assert (tiles["clusters"], tiles["connectors"], tiles["records read"]) == ("2", "2", "14")
+
+
+# --- what does no harm --------------------------------------------------------------------------
+
+NASTY = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "a' onmouseover='alert(1)",
+    "</style></title></svg><b>",
+    "&lt;script&gt;",
+    "\u202etxt\x00\x1b[31m",
+    "",
+)
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_names_are_texts(name: str) -> None:
+    """Whatever a connector, a topic, a setting or a worker is called, it is shown and not run."""
+    log = Log().running(name).config(name, evil=name).active(name, name)
+    log.status(f"task-{name}-0", "FAILED", name, trace=name).offset(name, {name: 1}, file=name)
+    log.offset(name, {name: 3}, file=name).target(name, {"state": name}).deleted(name)
+    cluster = looked(of(log), f"lab {name}")
+    shown = read(page([cluster, looked([], "other")], {f"c{name}": name}))
+    assert not any(one.name in {"b", "img"} and "x" in one.attributes for one in shown.every())
+    assert "\x1b" not in shown.text
+    assert "\u202e" not in shown.text
+    if name.isprintable() and name:
+        assert name in shown.text
+
+
+def test_no_secret_is_in_a_page() -> None:
+    """Neither of a config, nor of a task, a trace, an offset, or a source partition."""
+    secret = "geheim123"
+    log = Log().running("a").config("a", password=secret, url=f"http://u:{secret}@h/")
+    log.put(TOPICS.config, "task-a-0", {"properties": {"password": secret}})
+    log.put(TOPICS.config, "commit-a", {"tasks": 1})
+    log.status("task-a-0", "FAILED", trace=f"password={secret}")
+    log.put(TOPICS.offsets, f'["a",{{"password":"{secret}"}}]', {"token": secret, "n": 1})
+    log.session_key("c2Vzc2lvbi1zZWNyZXQ=").config("a", password=f"{secret}2")
+    text = "".join(page([looked(of(log))]))
+    assert secret not in text
+    assert "c2Vzc2lvbi1zZWNyZXQ" not in text
+    assert "[hidden]" in text
+
+
+@settings(max_examples=200 if PROVE else 25)
+@given(log=logs(), exactly_once=st.booleans())
+def test_no_bytes_end_a_page(log: list[Entry], *, exactly_once: bool) -> None:
+    """Whatever lies in a log."""
+    read(page([looked(log, goals=("3.2", "4.3"), exactly_once=exactly_once)]))
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_recorded_clusters(name: str) -> None:
+    """The same page each time, with a card for every connector."""
+    found = looked(recorded_entries(name))
+    shown = "".join(page([found]))
+    assert shown == "".join(page([looked(recorded_entries(name))]))
+    assert len(list(read([shown]).all("article"))) == len(found.connectors)
+
+
+@pytest.mark.parametrize("log", [Log(), Log().timeless().running("a").offset("a", {"n": 1})])
+def test_nothing_and_times_unknown(log: Log) -> None:
+    """Then nothing is drawn, and the rest is told."""
+    shown = pictured(log)
+    assert "at times unknown" in shown.text
+    assert not list(shown.all("article"))
+
+
+# --- how much -----------------------------------------------------------------------------------
+
+
+def test_what_is_left_out_is_counted() -> None:
+    """No more is told than the limits allow; whoever wants all is told whom to ask."""
+    log = Log()
+    for number in range(12):
+        log.running(f"a{number:02}").config(f"a{number:02}", password="s3cret")
+    limits = Limits(drawn=2, listed=5, findings=3, evidence=4)
+    shown = read(page([looked(of(log), limits=limits)]))
+    assert len(list(shown.all("article"))) == 2
+    assert len(rows(next(shown.by_id("c0-connectors").all("table")))) == 5
+    assert "… and 7 connectors more: replay state tells all." in shown.text
+    assert "3 connectors more are not drawn." in shown.text
+    assert len(list(shown.by_id("c0-findings").all("li"))) == 3
+    assert "findings more: replay audit tells all." in shown.text
+    (table,) = shown.by_id("c0-evidence").all("table", "evidence")
+    assert len(rows(table)) == 4
+    assert "records more: replay history tells all." in shown.text
+    assert Limits.shared_by(1).drawn > Limits.shared_by(50).drawn
+
+
+def test_a_connector_that_never_rests_is_drawn_in_steps() -> None:
+    """However often it fails, is changed and moves, its picture does not grow."""
+    log = Log().running("a")
+    for number in range(3_000):
+        log.status("task-a-0", "FAILED" if number % 2 else "RUNNING")
+        log.offset("a", {"position": number}).config("a", n=str(number))
+    (connector,) = looked(of(log), goals=()).connectors
+    drawn = connector.timeline
+    assert drawn is not None
+    assert connector.numbers["failed"] == 1_500
+    assert 1 <= len(drawn.tasks) <= 2 * SPANS
+    assert drawn.tasks[-1].failed
+    assert 1 <= len(drawn.marks) <= MARKS + 1
+    assert sum(mark.number for mark in drawn.marks) == 3_001
+    assert 2 <= len(drawn.lines[0].points) <= 2 * POINTS + 2
+    assert drawn.lines[0].points[-1].value == 2_999
