@@ -59,7 +59,7 @@ scenarios: $(READY) ## Run the scenarios
 scenarios-rewrite: $(READY) ## Write what scenarios print now into them; then read `git diff`
 	$(BIN)/controlplane scenario run --rewrite $$(find scenarios -name '*.scenario' | sort)
 
-bench: $(READY) ## Measure folding and starting, beside others
+bench: $(READY) ## Measure everything, beside others: half an hour
 	@tools/java
 	$(BIN)/python -m benchmarks.fold
 	$(BIN)/python -m benchmarks.append
@@ -67,6 +67,7 @@ bench: $(READY) ## Measure folding and starting, beside others
 	$(BIN)/python -m benchmarks.start
 	$(BIN)/python -m benchmarks.boot
 	$(BIN)/python -m benchmarks.rest
+	$(BIN)/python -m benchmarks.replay --folder .cache/fleet
 
 oracle: $(READY) ## Compare with Kafka's own classes; write docs/releases.md and the catalogues anew
 	@tools/java
