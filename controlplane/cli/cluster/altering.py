@@ -2,9 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 import click
@@ -158,11 +159,37 @@ async def _modified(  # noqa: PLR0913 - options, by name only
     dry_run: bool,
 ) -> Told:
     if dry_run:
-        return Told(name, did, plan=(await ask()).body)
+        with _advising(name, "a dry run stops nothing, so" if stop else _SAY_STOP):
+            return Told(name, did, plan=(await ask()).body)
     async with stopped(api, name, stop=stop):
-        body = (await ask()).body
+        with nullcontext() if stop else _advising(name):
+            body = (await ask()).body
     message = body.get("message", "") if isinstance(body, dict) else ""
     return Told(name, did, message, {"message": message})
+
+
+_NOT_STOPPED = "must be in the STOPPED state"
+"""Words with which every release refuses to touch the offsets of a connector that may run."""
+
+_SAY_STOP = "say --stop, or"
+
+
+@contextmanager
+def _advising(name: str, advice: str = _SAY_STOP) -> Iterator[None]:
+    """Say how it is done from here where a connector is not stopped: Connect names its endpoint."""
+    try:
+        yield
+    except Declined as refused:
+        if _NOT_STOPPED not in refused.message:
+            raise
+        raise Declined(_to_be_stopped(name, "not stopped", advice)) from None
+
+
+def _to_be_stopped(name: str, state: str, advice: str) -> str:
+    return (
+        f"{name} is {state}, and only a stopped connector's offsets can be changed: {advice} "
+        f"`controlplane stop {quote(name)}` first"
+    )
 
 
 @asynccontextmanager
@@ -178,7 +205,7 @@ async def stopped(api: Api, name: str, *, stop: bool) -> AsyncIterator[None]:
     try:
         yield
     except click.ClickException:
-        note(f"{name} is stopped still: `controlplane resume {name}` lets it run again")
+        note(f"{name} is stopped still: `controlplane resume {quote(name)}` lets it run again")
         raise
     await api.send("PUT", connector(name, _verb(before)))
 
@@ -216,14 +243,12 @@ async def _check_stopped(api: Api, name: str, before: list[Offset]) -> None:
         Declined: the connector is not stopped.
     """
     if api.server.ours and before:
-        await api.send("PATCH", connector(name, "offsets"), {"offsets": before}, dry_run=True)
+        with _advising(name):
+            await api.send("PATCH", connector(name, "offsets"), {"offsets": before}, dry_run=True)
         return
     found = await summary(api, name)
     if not api.server.ours and found is not None and found.state != STOPPED:
-        raise Declined(
-            f"{name} is {found.state}, and only a stopped connector's offsets can be altered: say "
-            f"--stop, or `controlplane stop {name}` first"
-        )
+        raise Declined(_to_be_stopped(name, found.state, _SAY_STOP))
 
 
 async def _edited(before: list[Offset]) -> list[Offset]:

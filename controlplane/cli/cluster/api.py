@@ -224,13 +224,22 @@ class Api:
             hint = "; without /compat/ in its URL it speaks for itself" if beneath else ""
             return Lacks(f"{self.name} is {self.server.name}, which has no {safe(asked)}{hint}")
         if answer.status_code == httpx.codes.UNAUTHORIZED:
-            return Declined(f"{self.name} lets nobody in unnamed, or not you: {_WHO}")
+            return Declined(f"{self.name} does not let you in ({message}): {_who(answer)}")
         if answer.is_server_error:
             return Unavailable(f"{self.name} failed at it: {message}")
         return Declined(message)
 
 
-_WHO = "give --user NAME:PASSWORD or --token TOKEN"
+_PROOFS = {"basic": "--user NAME:PASSWORD", "bearer": "--token TOKEN"}
+"""How somebody says who he is, by the schemes of HTTP."""
+
+
+def _who(answer: httpx.Response) -> str:
+    """What to do for being let in: what the server asks for, as far as it says so."""
+    challenge = " ".join(answer.headers.get_list("www-authenticate")).lower()
+    asked = [option for scheme, option in _PROOFS.items() if scheme in challenge]
+    options = " or ".join(asked or _PROOFS.values())
+    return f"{'check' if 'authorization' in answer.request.headers else 'give'} {options}"
 
 
 class _Missing(Declined):
@@ -261,10 +270,19 @@ def _message(answer: httpx.Response) -> str:
     """What a refusal says, without secrets; servers before Connect's write pages."""
     told = _json(answer)
     reason = (
-        told.get("message") if isinstance(told, dict) else None
-    ) or f"HTTP {answer.status_code} {answer.reason_phrase}"
+        (told.get("message") if isinstance(told, dict) else None)
+        or _plain_text(answer)
+        or f"HTTP {answer.status_code} {answer.reason_phrase}"
+    )
     lines = redacted_refusal(str(reason)).splitlines()
     return "\n".join(short(line, LINE_CHARACTERS) for line in lines[:LINES])
+
+
+def _plain_text(answer: httpx.Response) -> str | None:
+    """A refusal that is no JSON, though it may be called so, and no page: one of an extension."""
+    text = answer.text.strip()
+    is_refusal = answer.is_error and _json(answer) is None
+    return text if is_refusal and not text.startswith("<") else None
 
 
 def _why(failure: httpx.HTTPError) -> str:

@@ -32,6 +32,7 @@ async def connected(
         async with _over_network(cluster) as client:
             yield await _met(client, cluster, view)
     else:
+        cluster.check_scheme()
         from controlplane.cli.cluster.in_process import in_process  # noqa: PLC0415 - a whole plane
 
         async with in_process(cluster.where, need) as client:

@@ -20,6 +20,10 @@ USUAL = "http://localhost:8083"
 
 _LOGIN = re.compile(r"(?<=://)[^/?#@]*@")
 _URL = re.compile(r"https?://", re.IGNORECASE)
+_NO_SCHEME = re.compile(
+    r"(?P<login>[^/@\s]*@)?(?P<place>([\w.-]+|\[[0-9a-f:.]+\]):\d{1,5}(/\S*)?)",
+    re.ASCII | re.IGNORECASE,
+)
 _ONE_LINE = re.compile(r"[\x21-\x7e]+")
 
 
@@ -47,6 +51,22 @@ class Cluster(NamedTuple):
     def is_url(self) -> bool:
         """Whether it is reached over the network."""
         return _URL.match(self.where) is not None
+
+    def check_scheme(self) -> None:
+        """Refuse a host and a port without a scheme, unless a file is called so.
+
+        A worker listens there or a broker, encrypted or not: nobody is asked, and no log is made.
+
+        Raises:
+            Refused: it says how each is named.
+        """
+        found = _NO_SCHEME.fullmatch(self.where)
+        if found is not None and not Path(self.where).exists():
+            place = found["place"]
+            raise Refused(
+                f"{place} could be a worker or a broker: say http://{place} or https://{place} "
+                f"for a worker of Connect, kafka://{place.partition('/')[0]} for the topics"
+            )
 
     @property
     def shown(self) -> str:

@@ -26,7 +26,21 @@ def error(status: int, message: str | None) -> httpx.Response:
         (error(405, "HTTP 405 Method Not Allowed"), Lacks, "which has no PUT /x"),
         (error(500, "Request timed out"), Unavailable, "failed at it: Request timed out"),
         (error(500, None), Unavailable, "failed at it: HTTP 500 Internal Server Error"),
-        (error(401, "no"), Declined, "give --user NAME:PASSWORD or --token TOKEN"),
+        (
+            error(401, "no"),
+            Declined,
+            "http://worker does not let you in (no): give --user NAME:PASSWORD or --token TOKEN",
+        ),
+        (
+            httpx.Response(
+                401,
+                content=b"User cannot access the resource.",
+                headers={"content-type": "application/json", "www-authenticate": "Basic"},
+            ),
+            Declined,
+            "(User cannot access the resource.): give --user NAME:PASSWORD",
+        ),
+        (httpx.Response(401), Declined, "(HTTP 401 Unauthorized): give --user"),
         (error(403, "You may only view"), Declined, "You may only view"),
         (httpx.Response(400, html="<html>Bad"), Declined, "HTTP 400 Bad Request"),
     ],

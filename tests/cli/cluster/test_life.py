@@ -64,7 +64,10 @@ def test_one_that_is_refused_keeps_nobody_from_the_others(cluster: Cluster) -> N
         (("patch", "nix", "-s", "a=b"), "there is no connector nix; `controlplane get` lists"),
         (("offsets", "nix"), "Connector nix not found"),
         (("pause", "-e", "x.*"), "no connector of sqlite:///"),
-        (("offsets", "reset", "orders", "--yes"), "must be in the STOPPED state"),
+        (
+            ("offsets", "reset", "orders", "--yes"),
+            "say --stop, or `controlplane stop orders` first",
+        ),
         (("restart", "task", "orders/7"), "Unknown task: orders-7"),
         (("history", "nix"), "concerns a connector nix"),
         (("get", "--as-of", "config@77"), "config@77"),

@@ -68,7 +68,29 @@ def test_an_editor_is_not_opened_in_vain(stopped: Cluster) -> None:
     stopped.done("resume", "orders")
     said = stopped.ask("offsets", "edit", "orders", editor="false")
     assert said.code == 3
-    assert "must be in the STOPPED state" in said.err
+    assert said.err == f"Error: orders is not stopped, {SAY_STOP}"
+
+
+SAY_STOP = (
+    "and only a stopped connector's offsets can be changed: say --stop, or `controlplane stop "
+    "orders` first\n"
+)
+
+
+@pytest.mark.parametrize("more", [("--yes",), ("--dry-run",)])
+def test_what_is_not_stopped(stopped: Cluster, more: tuple[str, ...]) -> None:
+    """Whoever may not touch its offsets is told how from here, and not by which endpoint."""
+    stopped.done("resume", "orders")
+    refusal = stopped.refused("offsets", "reset", "orders", *more)
+    assert refusal == f"orders is not stopped, {SAY_STOP}".strip()
+
+
+def test_a_dry_run_stops_nothing(stopped: Cluster) -> None:
+    """Not even with `--stop`, and so it cannot show what would be written then."""
+    stopped.done("resume", "orders")
+    refusal = stopped.refused("offsets", "reset", "orders", "--stop", "--dry-run")
+    assert "a dry run stops nothing, so `controlplane stop orders` first" in refusal
+    assert stopped.json("history", "orders")["events"][-1]["after"] == "STARTED"
 
 
 def test_a_dry_run_of_an_edit(stopped: Cluster) -> None:

@@ -80,6 +80,8 @@ def test_the_environment_tells_too() -> None:
         (("-c", "http://"), "http:// is no URL (it names no host): check --cluster"),
         (("-c", "http://127.0.0.1:99999"), "is no URL (ports end at 65535)"),
         (("-c", "nix.db"), "nix.db does not exist"),
+        (("-c", "localhost:8083"), "say http://localhost:8083 or https://localhost:8083 for a w"),
+        (("-c", f"ada:{PASSWORD}@[::1]:8083/x"), "[::1]:8083/x could be a worker or a broker: "),
         (("-c", "ftp://x"), "names no log"),
         (("-c", "https://127.0.0.1:1", "--ca-file", __file__), "holds no certificates"),
     ],
@@ -89,3 +91,14 @@ def test_what_is_no_cluster(words: tuple[str, ...], says: str) -> None:
     said = call("get", *words)
     assert (said.code, said.out) == (2, "")
     assert says in said.err
+    assert PASSWORD not in said.err
+
+
+def test_no_log_is_made_of_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever forgets the scheme gets no file of that name; one that is there is a log."""
+    monkeypatch.chdir(tmp_path)
+    said = call("pause", "orders", "-c", "localhost:8083")
+    assert (said.code, list(tmp_path.iterdir())) == (2, [])
+    assert "kafka://localhost:8083 for the topics" in said.err
+    (tmp_path / "localhost:8083").touch()
+    assert "localhost:8083 is empty" in call("get", "-c", "localhost:8083").err
