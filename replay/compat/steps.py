@@ -12,8 +12,12 @@ import msgspec
 
 from controlplane.core.entry import Position
 from controlplane.core.profiles import Profile
+from controlplane.core.safe_text import safe
 
 BROKERS = '"$BROKERS"'
+
+_ENDS = frozenset("\t\n\0")
+"""What ends a key, a record, or the argument of a program."""
 
 
 class When(Enum):
@@ -66,7 +70,13 @@ def copied_topic(source: str, target: str) -> str:
 
 
 def written(topic: str, partition: int, key: str, value: str) -> str:
-    """Append one record; an empty value is a tombstone."""
+    """Append one record; an empty value is a tombstone.
+
+    kcat takes a tab for the end of the key and a line for a record: Connect's own names have
+    neither, and for those of strangers no line can be given.
+    """
+    if not _ENDS.isdisjoint(key):
+        return f"# write {value or 'a tombstone'} to {safe(topic)}-{partition} under {safe(key)}"
     text = shlex.quote(rf"{key}") + " " + shlex.quote(value)
     tombstone = " -Z" if not value else ""
     where = f"-b {BROKERS} -t {shlex.quote(topic)} -p {partition}"

@@ -99,6 +99,15 @@ def test_commands_are_safe_whatever_a_connector_is_called() -> None:
     assert shlex.split(line)[2] == f"commit-{name}"
 
 
+@pytest.mark.parametrize("name", ["a\tb", "a\nrm -rf $HOME", "a\0"])
+def test_names_that_no_line_can_hold(name: str) -> None:
+    """What would end the key, or the record, is told and not done."""
+    for value, words in (('{"tasks":0}', '{"tasks":0}'), ("", "a tombstone")):
+        line = written(CONFIG, 0, f"commit-{name}", value)
+        assert line.startswith(f"# write {words} to {CONFIG}-0 under commit-a\\")
+        assert line.isprintable()
+
+
 def test_a_copy_shows_no_secret() -> None:
     """Task configs may hold passwords: the plan names where they lie."""
     log = Planted().config("a").put(CONFIG, "task-a-0", {"properties": {"password": "s3cret"}})

@@ -1,0 +1,115 @@
+"""What a plan of `replay compat` says about kcat is done to a real broker, as a shell does it."""
+
+import os
+import shutil
+import subprocess
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from controlplane.core.codec.offsets import encode_partition
+from controlplane.core.entry import Entry, Position
+from controlplane.core.order import entries_of
+from controlplane.logs.kafka.reader import KafkaReader
+from replay.compat.steps import copied, copied_topic, written
+from tests.kafka.real import Broker
+from tests.kafka.writing import writer
+
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.broker,
+    pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed"),
+]
+
+NewTopic = Callable[..., Awaitable[str]]
+Content = tuple[bytes | None, bytes | None]
+
+NAMES = ("orders", "größe/ümläut 😀", "a'; rm -rf $HOME #", '100% \\t "quoted"\\n', "--all")
+
+
+def done(broker: Broker, command: str) -> None:
+    """Run a line of a plan. Nothing may be said: what went wrong is."""
+    environment = os.environ | {"BROKERS": broker.bootstrap}
+    told = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (told.returncode, told.stdout, told.stderr) == (0, "", "")
+
+
+async def read(reader: KafkaReader, topic: str) -> list[Entry]:
+    """Every record of a topic."""
+    return list(entries_of([batch async for batch in reader.read([topic])]))
+
+
+async def contents(reader: KafkaReader, topic: str) -> list[Content]:
+    """Keys and values, in their order."""
+    return [(entry.key, entry.value) for entry in await read(reader, topic)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_record_is_written(
+    broker: Broker, reader: KafkaReader, new_topic: NewTopic, name: str
+) -> None:
+    """An empty task set, and a tombstone; whatever the connector is called."""
+    topic = await new_topic(2)
+    key = f"commit-{name}"
+    done(broker, written(topic, 1, key, '{"tasks":0}'))
+    done(broker, written(topic, 1, key, ""))
+    assert await contents(reader, topic) == [
+        (key.encode(), b'{"tasks":0}'),
+        (key.encode(), None),
+    ]
+    assert {entry.partition for entry in await read(reader, topic)} == {1}
+
+
+async def test_records_are_appended_once_more(
+    broker: Broker, reader: KafkaReader, new_topic: NewTopic
+) -> None:
+    """Task configs and their commit, byte for byte, in the order in which they are named."""
+    topic = await new_topic()
+    records = [
+        (b"task-a-0", b'{"properties":{"password":"s\\t3%s\\ncret \xc3\xa9"}}'),
+        (b"task-a-1", b'{"properties":{}}'),
+        (b"other", b"1"),
+        (b"commit-a", b'{"tasks":2}'),
+        (b"connector-a", b'{"properties":{"n":"2"}}'),
+    ]
+    async with writer(broker) as plain:
+        for key, value in records:
+            await plain.put(topic, 0, key, value)
+    done(broker, copied(tuple(Position(topic, 0, offset) for offset in (0, 1, 3))))
+    expected = [*records, records[0], records[1], records[3]]
+    assert await contents(reader, topic) == expected
+
+
+async def test_offsets_are_copied_where_kafka_puts_them(
+    broker: Broker, reader: KafkaReader, new_topic: NewTopic
+) -> None:
+    """Each key into the partition that a worker's producer chooses; tombstones are tombstones."""
+    source, target, theirs = await new_topic(1), await new_topic(5), await new_topic(5)
+    offsets: list[Content] = []
+    for number in range(20):
+        key = encode_partition("größe", {"file": f"f{number}\t", "n": number})
+        offsets += [(key, b'{"position":%d}' % number), (key, None if number % 3 else b"{}")]
+    async with writer(broker) as plain:
+        for offset in offsets:
+            await plain.put(source, 0, *offset)
+            await plain.producer.send_and_wait(theirs, key=offset[0], value=offset[1])
+    done(broker, copied_topic(source, target))
+    copies, chosen = await by_partition(reader, target), await by_partition(reader, theirs)
+    assert copies == chosen
+    assert len(copies) > 1
+
+
+async def by_partition(reader: KafkaReader, topic: str) -> dict[int, list[Content]]:
+    """Keys and values of each partition."""
+    found: dict[int, list[Content]] = defaultdict(list)
+    for entry in await read(reader, topic):
+        found[entry.partition].append((entry.key, entry.value))
+    return dict(found)
