@@ -6,6 +6,7 @@ So a picture is as wide as there is room, while its text and its marks stay as l
 from collections.abc import Sequence
 
 from controlplane.core.moments import time_text
+from controlplane.core.safe_text import count
 from replay.report.evidence import Index
 from replay.report.facts import Connector, Line, Mark, Span, Timeline
 from replay.report.html import Content, Html, el
@@ -68,7 +69,7 @@ def timeline(connector: Connector, axis: Axis, index: Index) -> Html:
     return el(
         "div",
         _row("events", el("div", _marks(drawn.marks, axis, index), class_="marks")),
-        [_row(name, lane(spans, axis, index)) for name, spans in lanes if spans],
+        [_row(name, lane(name, spans, axis, index)) for name, spans in lanes if spans],
         _plot(drawn.lines, axis),
         el("div"),
         axis.labels(),
@@ -80,10 +81,12 @@ def _row(name: str, picture: Html) -> Content:
     return (el("div", name, class_="label"), picture)
 
 
-def lane(spans: Sequence[Span], axis: Axis, index: Index | None) -> Html:
+def lane(name: str, spans: Sequence[Span], axis: Axis, index: Index | None) -> Html:
     """States, one after the other; without an index it is small, and leads nowhere."""
     drawn = [_span(span, axis, index) for span in spans]
-    return el("svg", drawn, class_="lane" if index else "lane small", role="img")
+    words = f"{name}: {spans[-1].words} at the end, {count(len(spans), 'span')}"
+    kind = "lane" if index else "lane small"
+    return el("svg", drawn, class_=kind, role="group" if index else "img", aria_label=words)
 
 
 def _span(span: Span, axis: Axis, index: Index | None) -> Html:
@@ -98,7 +101,9 @@ def _span(span: Span, axis: Axis, index: Index | None) -> Html:
 
 
 def _marks(marks: Sequence[Mark], axis: Axis, index: Index) -> Html:
-    return el("svg", [_mark(mark, axis, index) for mark in marks], class_="events", role="img")
+    drawn = [_mark(mark, axis, index) for mark in marks]
+    words = f"events: {sum(mark.number for mark in marks)}"
+    return el("svg", drawn, class_="events", role="group", aria_label=words)
 
 
 def _mark(mark: Mark, axis: Axis, index: Index) -> Html:
@@ -132,7 +137,13 @@ def _plot(lines: Sequence[Line], axis: Axis) -> Content:
     drawn = [_polyline(number, line, axis, low, high) for number, line in enumerate(lines)]
     box = f"0 -4 {PLOT_WIDTH} {PLOT_HEIGHT + 8}"
     picture = el(
-        "svg", drawn, view_box=box, preserve_aspect_ratio="none", class_="plot", role="img"
+        "svg",
+        drawn,
+        view_box=box,
+        preserve_aspect_ratio="none",
+        class_="plot",
+        role="img",
+        aria_label=f"offsets of {count(len(lines), 'partition')}",
     )
     scale = (el("span", text) for text in (number_text(high), "offsets", number_text(low)))
     return el("div", scale, class_="label scale"), picture

@@ -57,7 +57,7 @@ def _row(number: int, one: Connector, axis: Axis, index: Index) -> tuple[Content
         index.link(one.places.get("reported"), state(one.reported)),
         index.link(one.places.get("tasks"), in_words(one.tasks) or "–", class_="tasks"),
         *counted,
-        lane(spans, axis, None) if spans else "–",
+        lane("over time", spans, axis, None) if spans else "–",
         badge(one.worst) if one.worst is not None else None,
     )
 

@@ -91,6 +91,7 @@ def test_archives_and_logs_together(fleet: Path, tmp_path: Path) -> None:
         said = call(*AUDIT, *words)
         assert said.code == 2
         assert sentence in said.err
+    assert call(*AUDIT, f"file://{fleet}", "-o", "json") == call(*AUDIT, fleet, "-o", "json")
     (tmp_path / "empty").mkdir()
     assert "is no archive: make one with `replay capture`" in refusal(
         call(*AUDIT, tmp_path / "empty")
