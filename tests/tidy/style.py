@@ -14,8 +14,8 @@ SCENARIO_LINES = 120
 BANNED = {"manager", "helper", "helpers", "util", "utils", "handler", "processor", "data"}
 """Words that say nothing about what a thing is."""
 
-CALLED_BY_OTHERS = {"data_received", "timeout_keep_alive_handler"}
-"""Methods that asyncio and uvicorn call by these names."""
+CALLED_BY_OTHERS = {"data_received", "handle_data", "timeout_keep_alive_handler"}
+"""Methods that asyncio, uvicorn and HTML's parser call by these names."""
 
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 Function = ast.FunctionDef | ast.AsyncFunctionDef

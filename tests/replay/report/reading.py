@@ -67,10 +67,8 @@ class _Parser(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop().name == tag, f"</{tag}> closes something else"
 
-    def _take(self, text: str) -> None:
-        self.open[-1].content.append(text)
-
-    handle_data = _take
+    def handle_data(self, data: str) -> None:
+        self.open[-1].content.append(data)
 
 
 def read(pieces: Iterable[str]) -> Element:
