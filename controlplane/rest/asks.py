@@ -8,8 +8,8 @@ from typing import NamedTuple
 from controlplane.core import commands, java
 from controlplane.core.commands import AnyCommand
 from controlplane.core.profiles import Profile
-from controlplane.core.records import Target
 from controlplane.rest import bodies
+from controlplane.rest.entities import TARGETS
 from controlplane.rest.errors import BadRequest, NotFound
 from controlplane.rest.signatures import Signature
 
@@ -39,7 +39,7 @@ def create(asking: Asking) -> AnyCommand:
     return commands.CreateConnector(name, _named(name, given.config), state, offsets)
 
 
-_STATES = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED": Target.STOPPED}
+_STATES = {word: target for target, word in TARGETS.items()}
 
 
 def put_config(asking: Asking, name: str) -> AnyCommand:

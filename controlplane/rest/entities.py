@@ -1,5 +1,7 @@
 """Views as Connect spells them on the wire (`org.apache.kafka.connect.runtime.rest.entities`)."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -7,9 +9,14 @@ import msgspec
 from controlplane.core.plugins import Plugin
 from controlplane.core.plugins.catalogue import UNDEFINED_VERSION
 from controlplane.core.profiles import Profile
-from controlplane.core.records import Status
+from controlplane.core.records import Status, Target
 from controlplane.core.validation.result import ConfigInfo, KeyInfo, Validation
 from controlplane.core.views import ConnectorView, StatusView
+
+TARGETS: Mapping[Target, str] = MappingProxyType(
+    {Target.STARTED: "RUNNING", Target.PAUSED: "PAUSED", Target.STOPPED: "STOPPED"}
+)
+"""Target states as a request tells them, `initial_state` (KIP-980)."""
 
 
 def connector(found: ConnectorView, profile: Profile) -> dict[str, Any]:

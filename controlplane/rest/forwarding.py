@@ -11,7 +11,7 @@ from controlplane.core import commands, javajson
 from controlplane.core.commands import AnyCommand, CreateConnector
 from controlplane.core.plan import Reason, Rejected
 from controlplane.core.profiles import Profile
-from controlplane.core.records import Target
+from controlplane.rest.entities import TARGETS
 from controlplane.rest.errors import Failed
 
 _BY_ANYBODY = (
@@ -61,12 +61,9 @@ def body_passed_on(command: AnyCommand, body: bytes | None, profile: Profile) ->
     passed_on = {
         "name": command.connector,
         "config": command.config,
-        "initial_state": None if wanted is None else _STATES[wanted],
+        "initial_state": None if wanted is None else TARGETS[wanted],
     }
     return javajson.encode(passed_on)
-
-
-_STATES = {Target.STARTED: "RUNNING", Target.PAUSED: "PAUSED", Target.STOPPED: "STOPPED"}
 
 
 def unreachable() -> Failed:

@@ -41,7 +41,7 @@ from controlplane.rest.errors import (
     RestError,
     refused,
 )
-from controlplane.rest.ours import openapi, pasts, trail, watch
+from controlplane.rest.ours import openapi, pasts, targets, trail, watch
 from controlplane.rest.paths import matches, names_in, parse_target
 from controlplane.rest.requests import Request, check_media, is_spelled_out
 from controlplane.rest.signatures import Signature
@@ -373,6 +373,7 @@ def _of_the_worker() -> Iterator[Endpoint]:
 _OURS = (
     Endpoint("GET", ("connectors", "{}", "history"), _always, pasts.show_history),
     Endpoint("POST", ("connectors", "{}", "undo"), _always, _undo, changes=True),
+    Endpoint("GET", ("targets",), _always, targets.show_targets),
     Endpoint("GET", ("commands",), _always, trail.show_trail),
     Endpoint("GET", ("watch",), _always, watch.watch, takes="text/event-stream"),
     Endpoint("GET", ("openapi.json",), _always, _describe),

@@ -12,7 +12,7 @@ import click
 
 from controlplane.cli.cluster.api import Api, Given, connector
 from controlplane.cli.cluster.doing import Told, confirm, dry_run_option, each, yes_option
-from controlplane.cli.cluster.entities import PAUSED, STOPPED, Summary, summary
+from controlplane.cli.cluster.entities import PAUSED, STOPPED, summary, target_state
 from controlplane.cli.cluster.exits import Declined
 from controlplane.cli.cluster.files import document_in, read_text
 from controlplane.cli.cluster.offsets import (
@@ -195,8 +195,9 @@ def _to_be_stopped(name: str, state: str, advice: str) -> str:
 @asynccontextmanager
 async def stopped(api: Api, name: str, *, stop: bool) -> AsyncIterator[None]:
     """Within this the connector is stopped, if that is asked for; then it is as it was before."""
-    before = await summary(api, name) if stop else None
-    if before is None or before.state == STOPPED:
+    found = await summary(api, name) if stop else None
+    before = STOPPED if found is None else await target_state(api, found)
+    if before == STOPPED:
         yield
         return
     await api.send("PUT", connector(name, "stop"))
@@ -207,11 +208,7 @@ async def stopped(api: Api, name: str, *, stop: bool) -> AsyncIterator[None]:
     except click.ClickException:
         note(f"{name} is stopped still: `controlplane resume {quote(name)}` lets it run again")
         raise
-    await api.send("PUT", connector(name, _verb(before)))
-
-
-def _verb(before: Summary) -> str:
-    return "pause" if before.state == PAUSED else "resume"
+    await api.send("PUT", connector(name, "pause" if before == PAUSED else "resume"))
 
 
 # --- editing ------------------------------------------------------------------------------------

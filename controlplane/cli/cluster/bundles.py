@@ -10,7 +10,6 @@ Each of these steps may be repeated, so an import that broke off is simply done 
 
 import json
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,18 @@ from controlplane.cli.cluster.altering import present
 from controlplane.cli.cluster.api import Api, connector
 from controlplane.cli.cluster.apply import UNCHANGED, changes_of, in_words
 from controlplane.cli.cluster.doing import Told, dry_run_option, each
-from controlplane.cli.cluster.entities import PAUSED, RUNNING, STOPPED, Summary, summary
+from controlplane.cli.cluster.entities import (
+    PAUSED,
+    RUNNING,
+    STOPPED,
+    Summary,
+    summary,
+    target_state,
+)
 from controlplane.cli.cluster.exits import Declined, Lacks, Unavailable
 from controlplane.cli.cluster.files import read_text
 from controlplane.cli.cluster.offsets import Offset, alteration
 from controlplane.cli.cluster.output import output_option
-from controlplane.cli.cluster.past import every
 from controlplane.cli.cluster.selecting import Selection, selected
 from controlplane.cli.cluster.verbs import asks, changes, verb
 from controlplane.cli.cluster.waiting import RUNS, wait_for, wait_options
@@ -104,7 +109,7 @@ async def _exported(api: Api, name: str) -> Carried:
         raise Declined(f"there is no connector {name}; `controlplane get` lists those there are")
     if RUNNING in found.states:
         note(f"{name} runs, and its offsets go on: stop it before, if it is to be exact")
-    state = await _target_state(api, found)
+    state = await target_state(api, found)
     config = dict(found.info["config"])
     topics = await _topics(api, name)
     return Carried(name, config, state, await _offsets(api, name), topics)
@@ -117,24 +122,6 @@ async def _offsets(api: Api, name: str) -> list[dict[str, Any]] | None:
     except (Lacks, Unavailable) as failure:
         note(f"Warning: {name} is exported without its offsets: {failure.message}")
         return None
-
-
-async def _target_state(api: Api, found: Summary) -> str:
-    """What a connector was last told to be.
-
-    Ours knows, whether or not a worker has followed; of Kafka's it can only be seen by what is
-    reported, where a connector that fails is meant to run.
-    """
-    state: object = found.state
-    if api.server.ours:
-        with suppress(Lacks):  # beneath /compat/ it hides what only it has
-            events = await every(api, connector(found.name, "history"), "events")
-            state = next((one["after"] for one in reversed(events) if one["what"] == _TARGET), None)
-    return str(state) if state in {PAUSED, STOPPED} else RUNNING
-
-
-_TARGET = "target state"
-"""How our history calls it."""
 
 
 async def _topics(api: Api, name: str) -> list[str]:
@@ -223,7 +210,7 @@ async def _continued(api: Api, one: Carried, found: Summary, *, dry_run: bool) -
     if changed:
         told = "; ".join(in_words(changed))
         raise Declined(f"{one.name} is there with another config ({told}): delete it first, or -n")
-    state = await _target_state(api, found)
+    state = await target_state(api, found)
     if state == one.target_state and not await _alteration(api, one):
         return Told(one.name, UNCHANGED)
     if state != STOPPED:

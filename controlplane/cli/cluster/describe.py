@@ -7,7 +7,7 @@ from urllib.parse import quote
 import click
 
 from controlplane.cli.cluster.api import Api, connector
-from controlplane.cli.cluster.entities import STYLES, Summary, summary
+from controlplane.cli.cluster.entities import STYLES, Summary, summary, with_wanted
 from controlplane.cli.cluster.exits import Declined, Lacks
 from controlplane.cli.cluster.output import output_option, print_document, say_pairs
 from controlplane.cli.cluster.selecting import Selection, chosen
@@ -41,7 +41,8 @@ async def describe_connector(
     if output != "table":
         print_document(found if selection.is_open or len(found) > 1 else found[0], output)
         return
-    for number, one in enumerate(found):
+    told = [Summary(one["name"], one, one["status"]) for one in found]
+    for number, one in enumerate(await with_wanted(api, told)):
         if number:
             say()
         _print(one)
@@ -70,9 +71,9 @@ async def _topics(api: Api, name: str) -> list[str] | None:
 # --- for people ---------------------------------------------------------------------------------
 
 
-def _print(told: Mapping[str, Any]) -> None:
-    one = Summary(told["name"], told, told["status"])
-    say_pairs({"Name": one.name, "Type": one.type, "State": one.state, "Worker": one.worker})
+def _print(one: Summary) -> None:
+    told, state = one.info, one.state_in_words
+    say_pairs({"Name": one.name, "Type": one.type, "State": state, "Worker": one.worker})
     if one.status is not None:
         _print_trace(one.status["connector"])
     say("Config:", style="bold")

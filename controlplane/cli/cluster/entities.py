@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from controlplane.cli.cluster.api import Api, connector
+from controlplane.cli.cluster.exits import Lacks
 
 RUNNING, PAUSED, STOPPED = "RUNNING", "PAUSED", "STOPPED"
 FAILED, RESTARTING, UNASSIGNED = "FAILED", "RESTARTING", "UNASSIGNED"
 
 UNKNOWN = "-"
-"""Instead of a state, where nothing is reported."""
+"""Instead of a state, where nothing is reported and nobody tells what is wanted."""
 
 STYLES = {FAILED: "red", UNASSIGNED: "yellow", RESTARTING: "yellow", UNKNOWN: "yellow"}
 """How people are shown a connector whose worst state this is; others need no look."""
@@ -24,6 +25,8 @@ class Summary(NamedTuple):
     """As `GET /connectors/{c}` has it."""
     status: Mapping[str, Any] | None
     """As `GET /connectors/{c}/status` has it; None: nothing is reported yet."""
+    wanted: str | None = None
+    """What it was last told to be; None: nobody tells, or it was not asked for."""
 
     @property
     def type(self) -> str:
@@ -34,6 +37,11 @@ class Summary(NamedTuple):
     def state(self) -> str:
         """The state of the connector itself."""
         return UNKNOWN if self.status is None else str(self.status["connector"]["state"])
+
+    @property
+    def state_in_words(self) -> str:
+        """The same for people; where nothing is reported, what is wanted, and that it is that."""
+        return self.state if self.wanted is None or self.status else f"{self.wanted} (wanted)"
 
     @property
     def worker(self) -> str:
@@ -88,7 +96,36 @@ async def summary(api: Api, name: str) -> Summary | None:
     return Summary(name, info, await api.find(connector(name, "status")))
 
 
+async def with_wanted(api: Api, found: list[Summary]) -> list[Summary]:
+    """The same; those of which nothing is reported with what is wanted, if anybody can tell it."""
+    if all(one.status for one in found):
+        return found
+    targets = await _targets(api, found[0].name if len(found) == 1 else None)
+    return [one._replace(wanted=targets.get(one.name)) for one in found]
+
+
+async def target_state(api: Api, one: Summary) -> str:
+    """What a connector was last told to be.
+
+    Where nobody tells, it can only be seen by what is reported: one that fails is meant to run.
+    """
+    targets = await _targets(api, one.name)
+    return targets.get(one.name) or (one.state if one.state in {PAUSED, STOPPED} else RUNNING)
+
+
+async def _targets(api: Api, name: str | None) -> Mapping[str, str]:
+    """What one connector, or each, was told to be. Ours knows; none of Kafka's endpoints has it."""
+    if not api.server.ours:
+        return {}
+    try:
+        told = await api.get("/targets", **({} if name is None else {"connector": name}))
+    except Lacks:  # beneath /compat/ it hides what only it has
+        return {}
+    targets: Mapping[str, str] = told["targets"]
+    return targets
+
+
 def rows(found: list[Summary]) -> Iterator[tuple[str, ...]]:
     """A line of a table for each."""
     for one in found:
-        yield one.name, one.type, one.state, one.tasks_in_words, one.worker
+        yield one.name, one.type, one.state_in_words, one.tasks_in_words, one.worker

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from controlplane.cli.cluster.api import Api
-from controlplane.cli.cluster.entities import Summary, rows, summaries
+from controlplane.cli.cluster.entities import Summary, rows, summaries, with_wanted
 from controlplane.cli.cluster.exits import Declined
 from controlplane.cli.cluster.output import output_option, print_document
 from controlplane.cli.cluster.selecting import Selection, chosen
@@ -30,7 +30,7 @@ async def connectors(api: Api, selection: Selection, output: str) -> None:
     elif found:
         styles = {number: one.style for number, one in enumerate(found) if one.style}
         heads = ("NAME", "TYPE", "STATE", "TASKS", "WORKER")
-        table(heads, rows(found), styles, spare=("WORKER", "TYPE"))
+        table(heads, rows(await with_wanted(api, found)), styles, spare=("WORKER", "TYPE"))
     else:
         say(f"{api.name} has no connectors")
 

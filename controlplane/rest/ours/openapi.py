@@ -64,6 +64,7 @@ _SUMMARIES: Mapping[tuple[str, str], str] = {
     ("POST", "/connectors/{connector}/restart"): "Restart it, with its tasks if asked (KIP-745)",
     ("POST", "/connectors/{connector}/undo"): "Put it back as it was at to=MOMENT",
     ("GET", "/connectors/{connector}/history"): "Every change of a connector, with its record",
+    ("GET", "/targets"): "What connectors were told to be, reported or not",
     ("GET", "/commands"): "Who asked for what, when, and what became of it",
     ("GET", "/watch"): "Changes as they happen, as server-sent events",
     ("GET", "/openapi.json"): "This",
@@ -75,6 +76,7 @@ _QUERIES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("POST", "/connectors/{connector}/restart"): ("includeTasks", "onlyFailed"),
     ("POST", "/connectors/{connector}/undo"): ("to", "offsets"),
     ("GET", "/connectors/{connector}/history"): ("limit", "after"),
+    ("GET", "/targets"): ("connector",),
     ("GET", "/commands"): (
         *("connector", "principal", "command", "outcome"),
         *("since", "limit", "after"),

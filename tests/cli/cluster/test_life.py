@@ -174,3 +174,17 @@ def test_whoever_changes_something_is_named(
     assert (refused["connector"], refused["outcome"]) == ("nix", "refused")
     assert cluster.json("commands", "--outcome", "done")["commands"] == [created]
     assert "2 commands" in cluster.done("commands")
+
+
+@pytest.mark.parametrize(
+    ("verb", "wanted"), [("resume", "RUNNING"), ("pause", "PAUSED"), ("stop", "STOPPED")]
+)
+def test_what_is_wanted_where_nothing_is_reported(cluster: Cluster, verb: str, wanted: str) -> None:
+    """It is shown, and that it is no more than a wish; to machines nothing is told as reported."""
+    cluster.create()
+    cluster.create("more")
+    cluster.done(verb, "orders")
+    assert f"orders  source  {wanted} (wanted)" in cluster.done("get")
+    assert f"State:  {wanted} (wanted)" in cluster.done("describe", "orders")
+    assert "status" not in cluster.json("get")["orders"]
+    assert cluster.json("describe", "orders")["status"] is None

@@ -122,6 +122,20 @@ def test_stopped_for_it(stopped: Cluster) -> None:
     assert position(stopped) is None
 
 
+@pytest.mark.parametrize(("verb", "state"), [("pause", "PAUSED"), ("stop", "STOPPED")])
+def test_afterwards_it_is_as_it_was(stopped: Cluster, verb: str, state: str) -> None:
+    """As it was told to be, though no worker has ever reported that it is so."""
+    stopped.done(verb, "orders")
+    stopped.done("offsets", "reset", "orders", "--stop", "--yes")
+    targets = [
+        one["after"]
+        for one in stopped.json("history", "orders")["events"]
+        if one["what"] == "target state"
+    ]
+    assert targets[-1] == state
+    assert position(stopped) is None
+
+
 def test_one_offset_in_the_words_of_kcctl(stopped: Cluster) -> None:
     """Of a source as JSON."""
     partition = ("--source-partition", '{"filename": "/in.txt"}')

@@ -1,0 +1,53 @@
+"""What is said of connectors: reported, or wanted where somebody can tell that."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from controlplane.cli.cluster.entities import Summary, target_state, with_wanted
+from tests.cli.cluster.asking import Worker
+
+REPORTED = {"connector": {"state": "PAUSED", "worker_id": "w"}, "tasks": []}
+INFO: dict[str, Any] = {"name": "x", "config": {}, "tasks": []}
+NO_ENDPOINT = httpx.Response(404, json={"error_code": 404, "message": "HTTP 404 Not Found"})
+WANTED = httpx.Response(200, json={"targets": {"x": "STOPPED"}})
+
+
+async def test_a_worker_of_kafkas_tells_nobody() -> None:
+    """It is not even asked, and nothing is made up."""
+    worker = Worker(WANTED)
+    (one,) = await with_wanted(await worker.api(), [Summary("x", INFO, None)])
+    assert (one.state_in_words, worker.asked) == ("-", [])
+
+
+async def test_beneath_compat_nobody_tells_either() -> None:
+    """There ours has no more than that release."""
+    api = await Worker(NO_ENDPOINT, server="controlplane").api()
+    (one,) = await with_wanted(api, [Summary("x", INFO, None)])
+    assert one.state_in_words == "-"
+
+
+async def test_what_is_reported_is_shown_as_it_is() -> None:
+    """Whatever is wanted; only of the others that is asked for."""
+    worker = Worker(WANTED, server="controlplane")
+    reported = Summary("x", INFO, REPORTED)
+    (one,) = await with_wanted(await worker.api(), [reported])
+    assert (one.state_in_words, worker.asked) == ("PAUSED", [])
+    both = await with_wanted(await worker.api(), [reported, Summary("y", INFO, None)])
+    assert [each.state_in_words for each in both] == ["PAUSED", "-"]
+
+
+@pytest.mark.parametrize(
+    ("server", "status", "state"),
+    [
+        ("controlplane", REPORTED, "STOPPED"),
+        ("Jetty(9.4.57)", REPORTED, "PAUSED"),
+        ("Jetty(9.4.57)", REPORTED | {"connector": {"state": "FAILED"}}, "RUNNING"),
+        ("Jetty(9.4.57)", None, "RUNNING"),
+    ],
+)
+async def test_what_it_was_told_to_be(server: str, status: Any, state: str) -> None:
+    """Known by us; of a worker of Kafka's seen by what is reported."""
+    api = await Worker(WANTED, server=server).api()
+    assert await target_state(api, Summary("x", INFO, status)) == state

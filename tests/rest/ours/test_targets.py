@@ -1,0 +1,28 @@
+"""`GET /targets`: what was wished, which no endpoint of Connect's shows."""
+
+from tests.rest.plane import ORDERS, asked
+
+
+async def test_targets() -> None:
+    """Of all, of one, of the past; of none where there is none."""
+    async with asked() as (_, client):
+        for name, state in (("p", "PAUSED"), ("s", "STOPPED")):
+            body = {"name": name, "config": ORDERS, "initial_state": state}
+            assert (await client.post("/connectors", json=body)).status_code == 201
+        every = {"orders": "RUNNING", "p": "PAUSED", "s": "STOPPED"}
+        assert (await client.get("/targets")).json() == {"targets": every}
+        one = await client.get("/targets", params={"connector": "s"})
+        assert one.json() == {"targets": {"s": "STOPPED"}}
+        none = await client.get("/targets", params={"connector": "nix"})
+        assert none.json() == {"targets": {}}
+        await client.put("/connectors/s/resume")
+        assert (await client.get("/targets")).json()["targets"]["s"] == "RUNNING"
+        then = await client.get("/targets", params={"as_of": "config@0"})
+        assert then.json() == {"targets": {"orders": "RUNNING"}}
+
+
+async def test_not_of_a_release() -> None:
+    """Beneath `/compat/` there is nothing of the kind, as at a worker."""
+    async with asked() as (_, client):
+        answer = await client.get("/compat/3.9/targets")
+        assert answer.json() == {"error_code": 404, "message": "HTTP 404 Not Found"}
