@@ -16,6 +16,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 I = TypeVar("I")
 
+_ENDLESS = -1
+"""Room in a dict that is nobody else's; whatever is taken away from it, it never comes to 0."""
+
 SMALL = 128
 """Items up to which a table is simply copied: some 0.5 µs, as much as a layer costs."""
 
@@ -35,14 +38,12 @@ class Layered(MutableMapping[K, V]):
         self._gone = gone  # keys of the base that have been removed, even if they came back
 
     @property
-    def thickness(self) -> int:
-        """How many keys lie above the base."""
-        return len(self._over) + len(self._gone)
+    def room(self) -> int:
+        """How many more keys may lie above the base; below 0: there are too many already.
 
-    @property
-    def thickness_max(self) -> int:
-        """Where a thicker layer costs more, copy by copy, than laying it into a new table."""
-        return 2 * isqrt(len(self._base))
+        A thicker layer costs more, copy by copy, than laying it into a new table.
+        """
+        return 2 * isqrt(len(self._base)) - len(self._over) - len(self._gone)
 
     def copy(self) -> "Layered[K, V]":
         """The same, which changes on its own; the base is shared."""
@@ -105,9 +106,10 @@ class CopyOnWrite(Generic[K, V]):
     changed in place: replace them.
     """
 
-    __slots__ = ("_published", "items")
+    __slots__ = ("_published", "_room", "items")
 
     def __init__(self) -> None:
+        self._room = _ENDLESS
         self.items: dict[K, V] | Layered[K, V] = {}
         """For reading. To write, ask `writable()`."""
         self._published: Mapping[K, V] | None = None
@@ -123,14 +125,20 @@ class CopyOnWrite(Generic[K, V]):
         if self._published is not None:
             self.items = _spared(self.items)
             self._published = None
-        elif type(self.items) is Layered and self.items.thickness > self.items.thickness_max:
+            self._room = self.items.room if isinstance(self.items, Layered) else _ENDLESS
+        elif not self._room:
+            assert isinstance(self.items, Layered)
             self.items = self.items.merged()
+            self._room = _ENDLESS
+        else:
+            self._room -= 1  # each change adds a key at the most
         return self.items
 
     def take(self, items: dict[K, V]) -> None:
         """Have these instead of what is here. The caller keeps its hands off them from now on."""
         self.items = items
         self._published = None
+        self._room = _ENDLESS
 
     def drop(self, key: K) -> V | None:
         """Remove a key; nothing is copied where it is not there."""
@@ -140,7 +148,7 @@ class CopyOnWrite(Generic[K, V]):
 def _spared(items: dict[K, V] | Layered[K, V]) -> dict[K, V] | Layered[K, V]:
     """The same to be written to; those who hold on to `items` do not notice."""
     if isinstance(items, Layered):
-        return items.merged() if items.thickness > items.thickness_max else items.copy()
+        return items.copy() if items.room > 0 else items.merged()
     return items.copy() if len(items) <= SMALL else Layered(items, {}, set())
 
 
