@@ -116,6 +116,7 @@ def _print_fleet(done: Done[Told]) -> None:
         (name, verdicts[name].words, *_numbers(one.rolls)) for name, one in done.results.items()
     )
     table(heads, rows)
+    say()
     numbers = Counter(verdicts.values())
     told = (f"{numbers[one]} {one.words}" for one in sorted(numbers, reverse=True))
     say(f"{count(len(verdicts), 'cluster')}: {', '.join(told)}")
@@ -123,10 +124,11 @@ def _print_fleet(done: Done[Told]) -> None:
 
 def _numbers(rolls: Sequence[ToldRoll]) -> tuple[str, ...]:
     """Of one cluster, how many connectors have each verdict, and how much is to be done."""
-    worst_of: dict[str | None, int] = {}
+    worst_of: dict[str, int] = {}
     for connector in (connector for one in rolls for connector in one.connectors):
-        verdict = VERDICTS[connector.verdict]
-        worst_of[connector.connector] = max(verdict, worst_of.get(connector.connector, verdict))
+        name, verdict = connector.connector, VERDICTS[connector.verdict]
+        if name is not None:
+            worst_of[name] = max(verdict, worst_of.get(name, verdict))
     numbers = Counter(worst_of.values())
     return (
         *(str(numbers[one]) for one in VERDICTS.values()),
