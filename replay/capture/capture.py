@@ -92,9 +92,13 @@ class Capture:
         read = await self._read([topics.config])
         wanted = {topics.offsets, topics.status, topics.commands, *known, *self._own}
         read += await self._read(sorted((wanted & there.keys()) - {topics.config}))
+        left_out = tuple(sorted(there.keys() - wanted - {topics.config}))
+        return self._finished(read, before, left_out)
+
+    def _finished(self, read: int, before: int, left_out: tuple[str, ...]) -> Captured:
+        """Make count what is left to, and the snapshots that are due."""
         self._appending.commit(daily)
         cluster = open_cluster(self._target.store, self._target.cluster)
-        left_out = tuple(sorted(there.keys() - wanted - {topics.config}))
         return Captured(read, _records(cluster) - before, cluster, left_out)
 
     @property

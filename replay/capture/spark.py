@@ -10,7 +10,10 @@ from functools import partial
 from typing import NamedTuple
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from controlplane.logs.log import ReadableLog
 from replay.archive.cluster import Place
@@ -25,10 +28,15 @@ from replay.capture.spark_tasks import (
     runs,
 )
 from replay.engine.jobs import run
-from replay.errors import ArchiveConflict
+from replay.engine.session import NoSpark
+from replay.errors import ArchiveConflict, NotCapturable
 from replay.progress import Progress
 
 COMMITTED, EVERYTHING = "read_committed", "read_uncommitted"
+
+NO_SOURCE = "Failed to find data source: kafka"
+LATE = "long overflow"
+"""What Spark's Kafka source complains of where a timestamp in microseconds has no room."""
 
 Spans = Mapping[Place, range]
 """By topic and partition, which offsets."""
@@ -60,8 +68,26 @@ class Source(NamedTuple):
             "startingOffsets": vector({place: span.start for place, span in spans.items()}),
             "endingOffsets": vector({place: span.stop for place, span in spans.items()}),
         }
-        told = self.options(isolation) | wanted
-        return self.session.read.format("kafka").options(**told).load()
+        return self.loaded(self.session.read, isolation, wanted)
+
+    def loaded(
+        self, reader: DataFrameReader | DataStreamReader, isolation: str, wanted: Mapping[str, str]
+    ) -> DataFrame:
+        """What a reader of Spark's finds.
+
+        Raises:
+            NotCapturable: Spark lacks the source.
+        """
+        told = {**self.options(isolation), **wanted}
+        try:
+            return reader.format("kafka").options(**told).load()
+        except AnalysisException as error:
+            if NO_SOURCE not in str(error):
+                raise
+            raise NotCapturable(
+                "Spark has no Kafka source here: fetch its jars with `make spark-jars`, and give "
+                "their folder as --jars"
+            ) from None
 
 
 def vector(offsets: Mapping[Place, int]) -> str:
@@ -145,10 +171,21 @@ class SparkCapture(Capture):
         """What readers of committed records see."""
         places_only = committed.select("topic", "partition", "offset")
         found: dict[Place, list[tuple[int, int]]] = {}
-        for row in run(places_only.mapInArrow(runs, RUNS_DDL), self._progress).to_pylist():
+        for row in self._rows(places_only.mapInArrow(runs, RUNS_DDL)).to_pylist():
             place = row["topic"], row["partition"]
             found.setdefault(place, []).append((row["first"], row["behind"]))
         return {place: Seen(some) for place, some in found.items()}
+
+    def _rows(self, frame: DataFrame) -> pa.Table:
+        try:
+            return run(frame, self._progress)
+        except NoSpark as error:
+            if LATE in str(error):
+                raise NotCapturable(
+                    "a record is dated later than Spark can read (the year 294247): capture it "
+                    "with --engine local"
+                ) from None
+            raise
 
     def _archived(self, spans: Spans, committed: Mapping[Place, Seen]) -> list[Answer]:
         fillings = {
@@ -156,7 +193,7 @@ class SparkCapture(Capture):
         }
         job = Job(fillings, committed, self._target.secrets, self._target.topics)
         rows = self._source.read(spans, EVERYTHING)
-        table = run(rows.mapInArrow(partial(archived, job=job), ANSWERS_DDL), self._progress)
+        table = self._rows(rows.mapInArrow(partial(archived, job=job), ANSWERS_DDL))
         answers = [
             msgspec.msgpack.decode(one, type=Answer) for one in table.column("answer").to_pylist()
         ]

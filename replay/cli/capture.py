@@ -1,6 +1,9 @@
 """`replay capture`: logs into an archive, once or for as long as they go on."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,9 +22,11 @@ from replay.archive.store import Store, open_store
 from replay.archive.verify import gap_text
 from replay.capture.capture import Capture, Captured, Target
 from replay.capture.secrets import Secrets, dropped, encrypted, kept
+from replay.cli.engines import Choice, engine_options
 from replay.cli.printing import output_option, print_json, say, table
 from replay.cli.progress import bar
 from replay.errors import NotCapturable
+from replay.progress import Progress
 
 INTERRUPTED = 130
 """Exit code: Ctrl-C, as shells count it (128 and the signal's number)."""
@@ -33,6 +38,7 @@ TOPICS_SHOWN = 5
 """Topics that are not the cluster's own: of a dump worth a word, of a broker with hundreds not."""
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 _KEYS = {
     "config": "config.storage.topic",
@@ -56,6 +62,13 @@ class Job(NamedTuple):
     store: Store
     how: Opening
     secrets: Secrets
+    output: str
+    pause_s: float | None
+    """How long to wait before looking again; None: logs are looked at once."""
+    session: Any = None
+    """Spark's, where it reads the clusters."""
+    checkpoint: str | None = None
+    """Where Structured Streaming keeps how far it is; None: it is not used."""
 
 
 def _topic_options(command: Any) -> Any:
@@ -93,6 +106,18 @@ def _topic_options(command: Any) -> Any:
     metavar="FILE",
     help="Take topics, TLS and SASL from a worker's .properties.",
 )
+@engine_options
+@click.option(
+    "--jars",
+    type=_FOLDER,
+    metavar="FOLDER",
+    help="Where Spark's Kafka source lies, if it lacks it.",
+)
+@click.option(
+    "--checkpoint",
+    metavar="FOLDER",
+    help="Have Spark follow clusters by Structured Streaming, which keeps there how far it is.",
+)
 @click.option("--format", "dump_format", metavar="NAME", help="Format of a dump.")
 @click.option("--topic", metavar="NAME", help="Topic of a dump that does not name it.")
 @_topic_options
@@ -106,6 +131,9 @@ def capture(  # noqa: PLR0913 - click passes every option by name
     mode: str,
     key: Path | None,
     worker: Path | None,
+    engine: Choice,
+    jars: Path | None,
+    checkpoint: str | None,
     dump_format: str | None,
     topic: str | None,
     output: str,
@@ -123,10 +151,16 @@ def capture(  # noqa: PLR0913 - click passes every option by name
     if (mode == "encrypt") is not (key is not None):
         raise click.UsageError("--secrets encrypt and --secrets-key FILE belong together")
     how = _opening(worker, topics, DumpForm(dump_format, topic))
-    job = Job(open_store(archive), how, _secrets(mode, key, how.topics))
+    if not engine.is_spark and (jars or checkpoint):
+        raise click.UsageError("--jars and --checkpoint are for Spark: give --engine spark, too")
+    secrets = _secrets(mode, key, how.topics)
+    job = Job(open_store(archive), how, secrets, output, None if once else pause_s)
     every = [_source(one) for one in sources]
     try:
-        asyncio.run(_run(every, job, output, None if once else pause_s))
+        if engine.is_spark:
+            _in_spark(every, job._replace(checkpoint=checkpoint), engine, jars)
+        else:
+            asyncio.run(_run(every, job))
     except KeyboardInterrupt:
         click.echo("interrupted: the next capture goes on where this one was", err=True)
         raise SystemExit(INTERRUPTED) from None
@@ -160,17 +194,50 @@ def _secrets(mode: str, key: Path | None, topics: Topics) -> Secrets:
     return dropped(topics) if mode == "drop" else kept(topics)
 
 
-async def _run(sources: list[Source], job: Job, output: str, pause_s: float | None) -> None:
+def _in_spark(sources: list[Source], job: Job, engine: Choice, jars: Path | None) -> None:
+    """The same with a session of Spark's; logs that are no cluster need none."""
+    from replay.cli.spark_capture import with_jars  # noqa: PLC0415 - not everybody has it
+
+    with with_jars(engine.where, jars) as session:
+        asyncio.run(_run(sources, job._replace(session=session)))
+
+
+async def _run(sources: list[Source], job: Job) -> None:
     """Capture all of them once; then those that go on, again and again."""
-    done = [(source, *await _capture(source, job)) for source in sources]
-    _print([captured for _, captured, _ in done], output)
+    streamed = [one for one in sources if job.checkpoint and is_cluster(one.where)]
+    done = [(source, *await _capture(source, job)) for source in sources if source not in streamed]
+    if done:
+        _print([captured for _, captured, _ in done], job.output)
     living = [source for source, _, form in done if form in LIVING]
-    while living and pause_s is not None:
-        await asyncio.sleep(pause_s)
+    await asyncio.gather(_go_on(living, job), _stream(streamed, job))
+
+
+async def _go_on(living: list[Source], job: Job) -> None:
+    while living and job.pause_s is not None:
+        await asyncio.sleep(job.pause_s)
         found = [await _again(source, job) for source in living]
         added = [one for one in found if one is not None and one.added]
         if added:
-            _print(added, output)
+            _print(added, job.output)
+
+
+async def _stream(sources: list[Source], job: Job) -> None:
+    if not sources:
+        return
+    from replay.cli.spark_capture import Streaming, stream  # noqa: PLC0415 - not everybody has it
+
+    clusters = []
+    for source in sources:
+        async with _opened(source, job) as opened:
+            target = _target(source, opened, job)
+        clusters.append(Streaming(source.where, job.how, target))
+    told = partial(_print_one, output=job.output)
+    assert job.checkpoint is not None
+    await stream(job.session, clusters, job.checkpoint, job.pause_s, told)
+
+
+def _print_one(captured: Captured, output: str) -> None:
+    _print([captured], output)
 
 
 async def _again(source: Source, job: Job) -> Captured | None:
@@ -184,6 +251,26 @@ async def _again(source: Source, job: Job) -> Captured | None:
 
 
 async def _capture(source: Source, job: Job) -> tuple[Captured, str]:
+    """What one log has, and of which form it is."""
+    async with _opened(source, job) as opened:
+        target = _target(source, opened, job)
+        with bar() as progress:
+            return await _made(source, opened, target, job, progress).run(), opened.form
+
+
+def _made(source: Source, opened: Opened, target: Target, job: Job, progress: Progress) -> Capture:
+    """Who captures it: tasks of Spark's a cluster, this process everything else."""
+    if job.session is None or opened.form != "kafka":
+        return Capture(opened.log, target, goes_on=opened.form in LIVING, progress=progress)
+    from replay.capture.spark import SparkCapture  # noqa: PLC0415 - not everybody has it
+    from replay.cli.spark_capture import source as spark_source  # noqa: PLC0415
+
+    read_by = spark_source(job.session, source.where, job.how)
+    return SparkCapture(opened.log, target, read_by, progress)
+
+
+@asynccontextmanager
+async def _opened(source: Source, job: Job) -> AsyncIterator[Opened]:
     """One log, opened for this once: brokers and files come and go."""
     try:
         opened = await open_log(source.where, job.how)
@@ -192,13 +279,13 @@ async def _capture(source: Source, job: Job) -> tuple[Captured, str]:
     try:
         for problem in opened.problems:
             click.echo(f"{source.where}: {problem}", err=True)
-        target = Target(job.store, _name(source, opened), job.how.topics, job.secrets, SIZES)
-        with bar() as progress:
-            living = opened.form in LIVING
-            capture = Capture(opened.log, target, goes_on=living, progress=progress)
-            return await capture.run(), opened.form
+        yield opened
     finally:
         await opened.log.close()
+
+
+def _target(source: Source, opened: Opened, job: Job) -> Target:
+    return Target(job.store, _name(source, opened), job.how.topics, job.secrets, SIZES)
 
 
 def _name(source: Source, opened: Opened) -> str:

@@ -33,6 +33,11 @@ class Choice(NamedTuple):
         """Where Spark runs."""
         return Where(self.master or LOCAL, dict(self.conf))
 
+    @property
+    def is_spark(self) -> bool:
+        """Whether it is Spark, whatever is to be done."""
+        return self.engine == SPARK or (self.engine == AUTO and bool(self.master or self.conf))
+
     def explained(self, asked: Sequence[Asked]) -> list[Explained]:
         """What plans come to. Nothing is started for it."""
         name, why = self._made(asked)
@@ -60,7 +65,7 @@ class Choice(NamedTuple):
 
     def _made(self, asked: Sequence[Asked]) -> tuple[str, str]:
         """The engine that it comes to, and why."""
-        if self.engine == SPARK or (self.engine == AUTO and (self.master or self.conf)):
+        if self.is_spark:
             return SPARK, f"one job at {self.where.master}"
         rows = sum(part.rows for one in asked for part in one.plan.busy)
         if self.engine == AUTO and rows >= WORTH_IT:

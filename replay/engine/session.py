@@ -128,11 +128,14 @@ def java_release() -> int | None:
 
 
 def told(error: Exception) -> str:
-    """What Spark complains of, without its stack."""
-    java = getattr(error, "java_exception", None)
-    lines = str(error if java is None else java).strip().splitlines()
-    # Of an exception in Python a traceback is quoted, which ends with what has happened.
-    return _without_class(lines[-1 if isinstance(error, PythonException) else 0].strip())
+    """What Spark complains of, without its stack: what was the cause of it all."""
+    if isinstance(error, PythonException):  # a traceback is quoted, and ends with what happened
+        return str(error).strip().splitlines()[-1].strip()
+    cause = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while cause is not None and cause.getCause() is not None:
+        cause = cause.getCause()
+    text = str(error) if cause is None else str(cause.toString())
+    return _without_class(text.strip().splitlines()[0].strip())
 
 
 def _without_class(text: str) -> str:

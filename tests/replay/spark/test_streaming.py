@@ -1,0 +1,122 @@
+"""A capture by Structured Streaming: killed at bad moments it neither loses nor doubles."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.state import Topics
+from replay.archive.cluster import open_cluster
+from replay.archive.store import Folder
+from replay.archive.verify import verified
+from tests.conftest import ROOT
+from tests.kafka.real import Broker
+from tests.kafka.writing import in_order, settled, writer
+from tests.replay.spark.test_capture import NewTopic
+from tests.replay.test_appending import archived
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+PATIENCE_S = 90
+LOOK_S = 0.005
+"""So soon that what has just been written is not yet told of elsewhere."""
+
+
+class Captures:
+    """`replay capture` as a process of its own, again and again into one archive."""
+
+    def __init__(self, broker: Broker, topics: Topics, jars: Path, folder: Path) -> None:
+        self.archive = folder / "archive"
+        names = ("config", topics.config), ("offsets", topics.offsets), ("status", topics.status)
+        self._words = [
+            *(sys.executable, "-m", "replay", "capture", f"real=kafka://{broker.bootstrap}"),
+            *(str(self.archive), "--engine", "spark", "--master", "local[2]"),
+            *("--jars", str(jars), "--checkpoint", str(folder / "checkpoint"), "--every", "0.2"),
+            *(word for field, name in names for word in (f"--{field}-topic", name)),
+        ]
+
+    @contextmanager
+    def started(self, *more: str) -> Iterator["subprocess.Popen[str]"]:
+        """One that runs; gone afterwards as by `kill -9`, and its JVM with it."""
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            [*self._words, *more],
+            cwd=ROOT,
+            text=True,
+            stdout=subprocess.DEVNULL,
+            stderr=pipe,
+            start_new_session=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                os.killpg(process.pid, signal.SIGKILL)
+
+    async def kill_when(self, found: Callable[[], bool]) -> None:
+        """Start one and kill it as soon as something is so."""
+        with self.started() as process:
+            async with asyncio.timeout(PATIENCE_S):
+                while not found():
+                    if process.poll() is not None:
+                        assert process.stderr is not None
+                        raise AssertionError(process.stderr.read())
+                    await asyncio.sleep(LOOK_S)
+
+    async def finish(self) -> None:
+        """Let one archive all that is there by now."""
+        with self.started("--once") as process:
+            _, said = await asyncio.to_thread(process.communicate)
+            assert (process.returncode, said) == (0, "")
+
+    def count(self, pattern: str) -> int:
+        """How many such files the archive has."""
+        return len([*self.archive.glob(f"cluster=real/{pattern}")])
+
+
+async def test_killed_it_goes_on(
+    broker: Broker, new_topic: NewTopic, kafka_jars: Path, tmp_path: Path
+) -> None:
+    """Once before its segments count, once before the checkpoint knows that they do."""
+    topics = Topics(await new_topic(), await new_topic(2), await new_topic(2))
+    captures = Captures(broker, topics, kafka_jars, tmp_path)
+    entries: list[Entry] = []
+    async with writer(broker) as out:
+        for number in range(20):
+            await out.put(topics.config, 0, b"connector-%d" % number, b'{"properties":{}}')
+            await out.put(topics.offsets, number % 2, b'["a",{"n":%d}]' % number, b"1")
+        await captures.kill_when(lambda: captures.count("topic=*/*/segment-*") > 0)
+        assert captures.count("_manifest/*") == 0
+        entries += await aborted(broker, topics)
+        await captures.kill_when(lambda: captures.count("_manifest/*") > 0)
+        own = await new_topic()
+        names_it = b'{"properties":{"name":"own","offsets.storage.topic":"%s"}}' % own.encode()
+        await out.put(topics.config, 0, b"connector-own", names_it)
+        await out.put(own, 0, b'["own",{}]', b"2")
+        entries += await aborted(broker, topics)
+        await captures.finish()
+        manifests = captures.count("_manifest/*")
+        await captures.finish()  # and once more, for nothing
+    entries += out.written
+    cluster = open_cluster(Folder(str(captures.archive)), "real")
+    assert archived(cluster) == in_order(entries)
+    assert (verified(cluster).flaws, verified(cluster).gaps) == ((), ())
+    assert captures.count("_manifest/*") == manifests
+    assert own in cluster.ends
+
+
+async def aborted(broker: Broker, topics: Topics) -> list[Entry]:
+    """Records of a transaction that was aborted, at the end of a partition."""
+    transaction = f"t-{topics.config}"
+    async with writer(broker, transactional_id=transaction) as out:
+        await out.producer.begin_transaction()
+        await out.put(topics.status, 0, b"status-task-a-0", b"{}")
+        found = await out.end(commit=False)
+    await settled(broker, transaction)
+    return found
