@@ -1,5 +1,8 @@
 """What a change of release would do: a matrix, and the reasons."""
 
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
 from replay.findings import called
 from replay.report.evidence import Index
 from replay.report.facts import Change, Judged, Looked, Reason
@@ -14,7 +17,7 @@ def releases(looked: Looked, index: Index) -> Html:
         el("h3", f"From {looked.release} to …"),
         _legend(),
         _matrix(looked, index),
-        [_change(looked, one, index) for one in looked.changes if one.verdict],
+        [_changes(looked, alike, index) for alike in _alike(looked.changes)],
         id=f"c{index.number}-releases",
     )
 
@@ -55,16 +58,42 @@ def _anchor(change: Change, index: Index) -> str:
     return f"c{index.number}v{change.goal.replace('.', '-')}"
 
 
-def _change(looked: Looked, change: Change, index: Index) -> Html:
+def _alike(changes: Iterable[Change]) -> list[list[Change]]:
+    """Changes to which there is something to say; next to each other those of which it is the same.
+
+    Sentences name the release, so it is the same if it is about the same records.
+    """
+    bad = (one for one in changes if one.verdict)
+    return [list(alike) for _, alike in groupby(bad, key=_about)]
+
+
+def _about(change: Change) -> tuple[object, ...]:
+    judged = (
+        (
+            one.connector,
+            one.verdict,
+            one.more,
+            *((each.severity, each.places) for each in one.reasons),
+        )
+        for one in change.judged
+    )
+    return change.verdict, change.more, change.commands, *judged
+
+
+def _changes(looked: Looked, alike: Sequence[Change], index: Index) -> Html:
+    """The reasons of several changes, in the words of the first."""
+    change = alike[0]
     way = f"--from {looked.release} --to {change.goal}"
-    again = ": all workers stopped, and started again" if change.goal == looked.release else ""
+    goals = [
+        (el("span", one.goal, id=_anchor(one, index)), ", " if one is not alike[-1] else " ")
+        for one in alike
+    ]
     return el(
         "details",
-        el("summary", f"to {change.goal}{again} ", verdict(change.verdict, words=True)),
+        el("summary", "to ", goals, verdict(change.verdict, words=True)),
         el("ul", [_judged(one, index) for one in change.judged], class_="judged"),
         more(change.more, "connector", f"replay compat {way}"),
         _commands(change),
-        id=_anchor(change, index),
     )
 
 

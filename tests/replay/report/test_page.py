@@ -124,8 +124,10 @@ def test_findings_releases_and_compaction() -> None:
     assert next(next(findings.all("li", "warning")).all("a", "chip")).text.startswith("config@")
     matrix = rows(next(shown.by_id("c0-releases").all("table", "matrix")))
     assert matrix == [["all of the cluster", "✓", "!", "!"], ["a", "✓", "!", "!"]]
-    assert "older-tasks (KAFKA-17719)" in shown.by_id("c0v3-9-2").text
-    assert "controlplane resume a" in shown.by_id("c0v4-3-0").text
+    (reasons,) = shown.by_id("c0-releases").all("details")
+    assert next(reasons.all("summary")).text == "to 3.9.2, 4.3.0 needs preparation"
+    assert "older-tasks (KAFKA-17719)" in reasons.text
+    assert "controlplane resume a" in reasons.text
     assert "loses 1 task" in shown.by_id("c0-lint").text
 
 
