@@ -18,8 +18,11 @@ from controlplane.settings import Configuration, Effective, Source, WorkerSettin
 from controlplane.settings.access import AccessSettings, kafka_security
 from controlplane.settings.known import Unknown, unused
 from controlplane.settings.listening import (
+    AdminListenerSettings,
     AnswerSettings,
     ListenerSettings,
+    admin_tls,
+    administering,
     listener_tls,
     listening,
 )
@@ -83,7 +86,8 @@ def _shown(configuration: Configuration) -> Shown:
     }
     counting = {row.key for row in chain.from_iterable(rows.values())}
     worker = [*rows.pop(WorkerSettings), *rows.pop(AnswerSettings)]
-    access = [*rows.pop(AccessSettings), *rows.pop(ListenerSettings)]
+    ours = rows.pop(ListenerSettings), rows.pop(AdminListenerSettings)
+    access = [*rows.pop(AccessSettings), *chain.from_iterable(ours)]
     return Shown(
         worker,
         access,
@@ -116,6 +120,7 @@ def _check(configuration: Configuration) -> None:
     checks: tuple[Callable[[], object], ...] = (
         lambda: configuration.make(WorkerSettings, deciding),
         lambda: configuration.make(WorkerSettings, listening) and listener_tls(configuration),
+        lambda: configuration.make(WorkerSettings, administering) and admin_tls(configuration),
     )
     for check in checks:
         try:

@@ -18,7 +18,13 @@ from controlplane.settings.access import AccessSettings
 from controlplane.settings.configuration import keys
 from controlplane.settings.environment import WORKER_FILE, told_by_environment
 from controlplane.settings.known import Unknown, unknown
-from controlplane.settings.listening import HTTPS, AnswerSettings, ListenerSettings
+from controlplane.settings.listening import (
+    ADMIN_HTTPS,
+    HTTPS,
+    AdminListenerSettings,
+    AnswerSettings,
+    ListenerSettings,
+)
 from controlplane.settings.parts import AUTH, CONTROLLER, FOLLOWER, HTTP, READER, SQLITE, UPKEEP
 from controlplane.settings.sources import told_by_file, told_by_flags
 
@@ -135,6 +141,7 @@ def tables(prefixes: Iterable[str] = LIMITS) -> dict[type[msgspec.Struct], str]:
         AnswerSettings: "",
         AccessSettings: "",
         ListenerSettings: HTTPS,
+        AdminListenerSettings: ADMIN_HTTPS,
         **limits,
     }
 

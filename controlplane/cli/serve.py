@@ -181,23 +181,26 @@ async def _serve(
         server = await stack.enter_async_context(serving(app, bound, limits, tls))
         if apart is not None:
             admin = front.before(known._replace(part=rest.Part.ADMIN))
-            await stack.enter_async_context(serving(admin, apart, limits))
+            await stack.enter_async_context(serving(admin, apart, limits, protection.admin_tls))
         url = url_of(bound, encrypted=tls is not None)
-        _warn_of_strangers(service, protection, bound)
+        if not protection.auth.asks:
+            _warn_of_strangers(service, bound, apart)
         _make_room(limits.connections_max)
         await _announce(service, log, known.follower, url)
         settle()
         await server
 
 
-def _warn_of_strangers(service: Service, protection: Protection, bound: socket.socket) -> None:
-    """Say so where whoever reaches this machine may do everything."""
-    host = bound.getsockname()[0]
-    if service.commands and not protection.auth.asks and not ip_address(host).is_loopback:
-        note(
-            f"Warning: whoever reaches {host} may do everything: tell who may come in with "
-            "auth.password.file, auth.token.file or auth.proxy.header"
-        )
+def _warn_of_strangers(service: Service, bound: socket.socket, apart: socket.socket | None) -> None:
+    """Say so where more than this machine can reach what asks nobody who he is."""
+    may = "do everything" if service.commands else "read everything, configs with their secrets"
+    for one, what in ((bound, may), (apart, "set the levels of loggers")):
+        host = None if one is None else one.getsockname()[0]
+        if host is not None and not ip_address(host).is_loopback:
+            note(
+                f"Warning: whoever reaches {host} may {what}: tell who may come in with "
+                "auth.password.file, auth.token.file or auth.proxy.header"
+            )
 
 
 def _make_room(connections: int) -> None:

@@ -57,7 +57,7 @@ _FAMILIES = {
     "header.converter.": "records are converted where connectors run",
     "internal.key.converter.": "records are converted where connectors run",
     "internal.value.converter.": "records are converted where connectors run",
-    "admin.listeners.https.": "the interface has no such part here",
+    "admin.listeners.https.": "TLS is Python's here",
     "listeners.https.": "TLS is Python's here",
     "producer.": "it is for the clients of connectors",
     "consumer.": "it is for the clients of connectors",

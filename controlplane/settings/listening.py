@@ -19,11 +19,22 @@ EVERYWHERE = "0.0.0.0"  # noqa: S104 - only for who asks for it: a listener with
 HTTPS = "listeners.https."
 """How keys begin that are for listeners alone (KIP-208)."""
 
+ADMIN_HTTPS = "admin.listeners.https."
+"""How keys begin that are for listeners of administrators alone (KIP-495)."""
+
 
 class ListenerSettings(StoreSettings, frozen=True, kw_only=True):
     """Who an `https://` listener is, and whom it trusts: with the prefix `listeners.https.`.
 
     If nothing has that prefix, the worker's own `ssl.*` counts: all of the one, or of the other.
+    """
+
+
+class AdminListenerSettings(StoreSettings, frozen=True, kw_only=True):
+    """The same for administrators, with the prefix `admin.listeners.https.`.
+
+    If nothing has that prefix, the worker's own `ssl.*` counts, and never `listeners.https.`
+    (`RestServer#createConnector`).
     """
 
 
@@ -59,31 +70,26 @@ def listening(settings: WorkerSettings) -> Address:
     Raises:
         BadValue: it is none.
     """
-    if not settings.listeners:
+    found = _parsed("listeners", settings.listeners)
+    if found is None:
         return Address(settings.rest_host_name or LOOPBACK, settings.rest_port)
-    return _address(_listener(settings))
+    return _address(found)
 
 
 def administering(settings: WorkerSettings) -> Address | None:
     """The first listener for what administers; None: there is none apart.
 
     Raises:
-        BadValue: it is none, or is to be encrypted.
+        BadValue: it is none.
     """
-    if not settings.admin_listeners:
-        return None
     found = _parsed("admin.listeners", settings.admin_listeners)
-    if found["scheme"].lower() == "https":
-        told = ",".join(settings.admin_listeners)
-        raise BadValue("admin.listeners", f"is {told!r}: only http:// can be served apart")
-    return _address(found)
+    return None if found is None else _address(found)
 
 
-def _listener(settings: WorkerSettings) -> re.Match[str]:
-    return _parsed("listeners", settings.listeners)
-
-
-def _parsed(key: str, urls: Sequence[str]) -> re.Match[str]:
+def _parsed(key: str, urls: Sequence[str] | None) -> re.Match[str] | None:
+    """The first of some listeners, taken apart; None: there are none."""
+    if not urls:
+        return None
     found = _URL.fullmatch(urls[0])
     if found is None:
         told = ",".join(urls)
@@ -95,8 +101,9 @@ def _address(found: re.Match[str]) -> Address:
     return Address(found["ip"] or found["host"] or EVERYWHERE, int(found["port"]))
 
 
-def _is_encrypted(settings: WorkerSettings) -> bool:
-    return bool(settings.listeners) and _listener(settings)["scheme"].lower() == "https"
+def _is_encrypted(key: str, urls: Sequence[str] | None) -> bool:
+    found = _parsed(key, urls)
+    return found is not None and found["scheme"].lower() == "https"
 
 
 def listener_tls(
@@ -109,26 +116,56 @@ def listener_tls(
     Raises:
         SettingsError: it has no key, or a setting cannot be used.
     """
-    if not (of_listeners or configuration).make(WorkerSettings, _is_encrypted):
-        return None
-    prefix = HTTPS if any(key.startswith(HTTPS) for key in configuration.told) else ""
 
-    def tls(settings: ListenerSettings) -> ServerTls:
+    def encrypted(settings: WorkerSettings) -> bool:
+        return _is_encrypted("listeners", settings.listeners)
+
+    if not (of_listeners or configuration).make(WorkerSettings, encrypted):
+        return None
+    return _tls(configuration, ListenerSettings, HTTPS, "listeners")
+
+
+def admin_tls(
+    configuration: Configuration, of_listeners: Configuration | None = None
+) -> ServerTls | None:
+    """As whom the first listener for administrators answers, as `listener_tls` tells of the other.
+
+    Raises:
+        SettingsError: it has no key, or a setting cannot be used.
+    """
+
+    def encrypted(settings: WorkerSettings) -> bool:
+        return _is_encrypted("admin.listeners", settings.admin_listeners)
+
+    if not (of_listeners or configuration).make(WorkerSettings, encrypted):
+        return None
+    return _tls(configuration, AdminListenerSettings, ADMIN_HTTPS, "admin.listeners")
+
+
+def _tls(
+    configuration: Configuration, table: type[StoreSettings], own: str, listener: str
+) -> ServerTls:
+    """What counts of `ssl.*` for a listener: what begins with its `own` prefix, or has none."""
+    prefix = own if any(key.startswith(own) for key in configuration.told) else ""
+
+    def tls(settings: StoreSettings) -> ServerTls:
         return ServerTls(
-            _told(identity(settings, prefix), prefix),
+            _told(identity(settings, prefix), prefix, listener),
             settings.ssl_key_password,
             trusted(settings, prefix),
             settings.ssl_client_auth,
         )
 
-    return configuration.make(ListenerSettings, tls, prefix)
+    return configuration.make(table, tls, prefix)
 
 
-def _told(identity: Path | JavaStore | Secret | None, prefix: str) -> Path | JavaStore | Secret:
+def _told(
+    identity: Path | JavaStore | Secret | None, prefix: str, listener: str
+) -> Path | JavaStore | Secret:
     if identity is None:
         raise BadValue(
             f"{prefix}ssl.keystore.location",
             "is not told, and a listener needs a key for https://: give a key store, or PEM",
-            because="listeners",
+            because=listener,
         )
     return identity

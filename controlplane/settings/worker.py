@@ -96,8 +96,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     ours, of this machine only."""
 
     admin_listeners: Annotated[tuple[str, ...] | None, Meta(extra={"empty": True})] = None
-    """KIP-495: where to listen for what administers; the first counts, and it must be an
-    `http://`. Not told it is there where all is; empty it is nowhere."""
+    """KIP-495: where to listen for what administers; the first counts. Not told it is there where
+    all is; empty it is nowhere."""
 
     rest_host_name: str | None = None
     """Up to 2.8, where there are no `listeners`. Images set it still."""

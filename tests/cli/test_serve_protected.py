@@ -7,6 +7,7 @@ import pytest
 
 from controlplane.rest.security.hashes import Kept, TokenHash
 from controlplane.rest.security.roles import Role
+from controlplane.rest.server import listen
 from tests.cli.calling import call, refusal
 from tests.cli.test_serve import LIFE, running
 from tests.rest.security.certificate import Made
@@ -65,10 +66,51 @@ async def test_encrypted(tmp_path: Path) -> None:
 async def test_who_asks_nobody_is_warned(tokens: Path, tmp_path: Path) -> None:
     """Where more than this machine can reach what changes something."""
     everywhere = (f"sqlite:///{tmp_path}/state.db", "--host", "0.0.0.0")
-    for told, warned in (((), 1), (("--override", f"auth.token.file={tokens}"), 0)):
+    asked = ("--override", f"auth.token.file={tokens}")
+    for told, warnings in (((), 1), (asked, 0)):
         async with running(*everywhere, *told) as service:
             _, said = await service.end()
-        assert said.count("Warning: whoever reaches 0.0.0.0 may do everything") == warned
+        assert said.count("Warning: whoever reaches 0.0.0.0 may do everything: tell") == warnings
+        assert said.count("Warning") == warnings
+
+
+async def test_who_asks_nobody_is_warned_though_nothing_can_be_changed(tokens: Path) -> None:
+    """What can be read is secret, too; and of an address for administrators alone."""
+    apart = ("--override", "admin.listeners=http://0.0.0.0:0")
+    asked = ("--override", f"auth.token.file={tokens}")
+    reading = "Warning: whoever reaches 0.0.0.0 may read everything, configs with their secrets: "
+    setting = "Warning: whoever reaches 0.0.0.0 may set the levels of loggers: tell who may come"
+    for words, warnings in (
+        (("--host", "0.0.0.0"), [reading]),
+        (("--host", "0.0.0.0", *asked), []),
+        (apart, [setting]),
+        ((), []),
+    ):
+        async with running(LIFE, *words) as service:
+            _, said = await service.end()
+        assert said.count("Warning") == len(warnings), said
+        assert all(warning in said for warning in warnings)
+
+
+@pytest.mark.parametrize("prefix", ["", "admin.listeners.https."])
+async def test_administrators_are_encrypted(tmp_path: Path, prefix: str) -> None:
+    """By settings of their own, or those of all (KIP-495); never in the clear."""
+    with listen("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+    made = Made.of("mine")
+    keys = {prefix + key.replace("_", "."): text for key, text in pem(tmp_path, made).items()}
+    told = {"admin.listeners": f"https://127.0.0.1:{port}"} | keys
+    worker = tmp_path / "worker.properties"
+    worker.write_text("".join(f"{key}={text}\n" for key, text in told.items()), "ascii")
+    async with running(LIFE, "--worker", str(worker)) as service:
+        assert service.url.startswith("http://127.0.0.1:")
+        async with httpx.AsyncClient(verify=trusting(made)) as client:
+            answer = await client.get(f"https://127.0.0.1:{port}/admin/loggers/root")
+            assert answer.json()["level"] == "INFO"
+            with pytest.raises(httpx.RemoteProtocolError):
+                await client.get(f"http://127.0.0.1:{port}/admin/loggers/root")
+        _, said = await service.end()
+    assert "Warning" not in said
 
 
 @pytest.mark.parametrize(
@@ -77,6 +119,7 @@ async def test_who_asks_nobody_is_warned(tokens: Path, tmp_path: Path) -> None:
         ("auth.token.file=nowhere", "nowhere cannot be read: No such file"),
         ("auth.proxy.header=X-User", "auth.proxy.addresses does not say from whom"),
         ("listeners=https://127.0.0.1:0", "ssl.keystore.location is not told"),
+        ("admin.listeners=https://127.0.0.1:0", "ssl.keystore.location is not told"),
         ("http.body.max.bytes=0", "use a whole number from 1"),
         ("response.http.headers.config=X", "response.http.headers.config has 'X'"),
     ],

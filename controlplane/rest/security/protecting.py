@@ -14,8 +14,9 @@ from controlplane.rest.security.headers import ExtraHeaders, extra_headers
 from controlplane.rest.security.identity import Identities
 from controlplane.rest.security.origins import Origins, allowed
 from controlplane.rest.security.settings import AuthSettings, HttpLimits
+from controlplane.security import ServerTls
 from controlplane.settings import Configuration
-from controlplane.settings.listening import AnswerSettings, listener_tls
+from controlplane.settings.listening import AnswerSettings, admin_tls, listener_tls
 from controlplane.settings.parts import AUTH, HTTP
 
 
@@ -27,6 +28,8 @@ class Protection(NamedTuple):
     answers: AnswerSettings = AnswerSettings()
     tls: ssl.SSLContext | None = None
     """For the server; what is mounted elsewhere is encrypted by others."""
+    admin_tls: ssl.SSLContext | None = None
+    """The same for the listener of administrators, if they have one of their own (KIP-495)."""
 
     @classmethod
     def told(
@@ -40,13 +43,17 @@ class Protection(NamedTuple):
             SettingsError: a value cannot be used.
         """
         of_listeners = of_listeners or configuration
-        tls = listener_tls(configuration, of_listeners)
         return cls(
             configuration.settings(AuthSettings, AUTH),
             configuration.settings(HttpLimits, HTTP),
             of_listeners.settings(AnswerSettings),
-            None if tls is None else server_context(tls),
+            _context(listener_tls(configuration, of_listeners)),
+            _context(admin_tls(configuration, of_listeners)),
         )
+
+
+def _context(tls: ServerTls | None) -> ssl.SSLContext | None:
+    return None if tls is None else server_context(tls)
 
 
 def protected(
@@ -62,7 +69,7 @@ def protected(
         SettingsError: a file of credentials cannot be used, or another setting.
     """
     logger, dialect = logger or silent(), dialect or Profile.of(KIP)
-    auth, limits, answers, _ = protection
+    auth, limits, answers, *_ = protection
     if auth.asks:
         identities = Identities(auth, limits, logger)
         app = Gate(app, auth, identities, dialect, logger)

@@ -205,6 +205,30 @@ async def test_tls(
         assert await ask(address, GET) == b""
 
 
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [
+        ({"": "a", "listeners_https_": "b", "admin_listeners_https_": "c"}, ("b", "c")),
+        ({"": "a", "listeners_https_": "b"}, ("b", "a")),
+        ({"": "a", "admin_listeners_https_": "c"}, ("a", "c")),
+    ],
+)
+async def test_administrators_may_be_shown_another_key(
+    tmp_path: Path, keys: dict[str, str], shown: tuple[str, str]
+) -> None:
+    """All of what is for their listener alone, or else all of the worker's own (KIP-495)."""
+    made = {name: Made.of(name) for name in keys.values()}
+    settings = {
+        prefix + key: text
+        for prefix, name in keys.items()
+        for key, text in inline(tmp_path, made[name]).items()
+    }
+    protection = Protection.told(told(admin_listeners="https://127.0.0.1:0", **settings))
+    for tls, name in zip((protection.tls, protection.admin_tls), shown, strict=True):
+        async with served(tls=tls) as address:
+            assert await ask(address, GET, trusting(made[name])) == b"HTTP/1.1 200 OK\r\n"
+
+
 async def test_clients_with_certificates(tmp_path: Path) -> None:
     """`ssl.client.auth=required`: who shows none, or one that nobody vouches for, is not heard."""
     made, friend, stranger = Made.of("mine"), Made.of("friend"), Made.of("stranger")
