@@ -1,0 +1,54 @@
+-- How a worker's JSON parser (Jackson) reads bytes, as far as DuckDB's can follow: §1.2 of internal-topics.md.
+--
+-- DuckDB takes NaN and trailing commas, which Jackson refuses; it refuses what comes behind a complete object, half surrogate
+-- pairs and leading zeros, which Jackson takes (the last from 3.6 on). Where it cannot be told what Jackson does, the answer is
+-- `unknown`, and whoever asks has to leave such a record out: these are the limits.
+
+-- Texts without what stands in strings: what is left are brackets, commas, numbers and words.
+create or replace macro bare(t) as regexp_replace(t, '"(?:[^"\\]|\\.)*"', '""', 'g');
+
+-- Numbers like 007, and the same without the zeros; strings must not hold such digits.
+create or replace macro has_zeros(t) as regexp_matches(bare(t), '(^|[\[:,\s])-?0[0-9]');
+create or replace macro without_zeros(t) as regexp_replace(t, '(^|[\[:,\s])(-?)0+([0-9])', '\1\2\3', 'g');
+create or replace macro zeros_in_strings(t) as
+    len(regexp_extract_all(t, '(^|[\[:,\s])-?0[0-9]')) <> len(regexp_extract_all(bare(t), '(^|[\[:,\s])-?0[0-9]'));
+
+-- Half of a surrogate pair, written as an escape; and what only looks like one, behind an escaped backslash.
+create or replace macro has_half_pair(t) as regexp_matches(
+    regexp_replace(t, '\\u[dD][89aAbB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}', '', 'g'), '\\u[dD][89a-fA-F]');
+
+-- The first complete object or list that a text begins with; what follows is nobody's business.
+create or replace macro beginning(t) as
+    t[1:list_filter(range(1, len(t) + 1), lambda i: t[i] in ('}', ']') and json_valid(t[1:i]))[1]];
+
+-- The text as DuckDB can read it, and what became of it: json, zeros (if leading zeros are taken), blank, bad or unknown.
+create or replace macro read_text(t) as case
+    when t is null or contains(t, chr(0)) or starts_with(t, chr(65279)) or len(t) > 5000
+        or len(t) - len(translate(t, '[{', '')) > 500 then {'fate': 'unknown', 'text': null}
+    when regexp_full_match(t, '[ \t\r\n]*') then {'fate': 'blank', 'text': null}
+    when has_half_pair(t) then {'fate': 'unknown', 'text': null}
+    when json_valid(t) then case
+        when regexp_matches(bare(t), ',\s*[}\]]|[nN][aA][nN]|[iI][nN][fF]') then {'fate': 'bad', 'text': null}
+        when regexp_matches(bare(t), '[eE][-+]?[0-9]{4}|[0-9]{400}') then {'fate': 'unknown', 'text': null}
+        else {'fate': 'json', 'text': t} end
+    when not regexp_matches(t, '^[ \t\r\n]*[{\[]') then case
+        when regexp_matches(t, '^[ \t\r\n]*[-0-9tfn"]') then {'fate': 'unknown', 'text': null}
+        else {'fate': 'bad', 'text': null} end
+    when beginning(t) is not null and beginning(t) <> '' then case
+        when regexp_matches(bare(beginning(t)), ',\s*[}\]]|[nN][aA][nN]|[iI][nN][fF]') then {'fate': 'unknown', 'text': null}
+        else {'fate': 'json', 'text': beginning(t)} end
+    when has_zeros(t) then case
+        when json_valid(without_zeros(t)) and not zeros_in_strings(t) then {'fate': 'zeros', 'text': without_zeros(t)}
+        else {'fate': 'unknown', 'text': null} end
+    else {'fate': 'bad', 'text': null} end;
+
+-- A text with numbers that releases may read differently: fractions, and integers of 19 digits or more.
+create or replace macro odd_numbers(j) as coalesce(regexp_matches(bare(j::varchar), '[0-9][.eE]|[0-9]{19}'), false);
+
+create or replace macro has_twice(j) as
+    json_type(j) = 'OBJECT' and len(json_keys(j)) <> len(list_distinct(json_keys(j)));
+
+-- An integer, narrowed to 32 bits as Java's (int) does.
+create or replace macro is_integer(j) as coalesce(json_type(j) in ('BIGINT', 'UBIGINT'), false);
+create or replace macro narrowed(j) as
+    (((try_cast(j::varchar as hugeint) + 2147483648) % 4294967296 + 4294967296) % 4294967296 - 2147483648)::integer;

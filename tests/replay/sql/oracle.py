@@ -1,0 +1,212 @@
+"""The third answer: SQL over the archive's Parquet, written from the description of the format.
+
+Nothing of `controlplane.core` folds here: DuckDB reads segments, and `*.sql` says what releases
+2.3, 3.4 and 3.9 make of configs and offsets. What comes out are the rows of a state as lines of
+text, which `lines_of` makes of a folded state, too; equal states have the same lines.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
+from msgspec.structs import astuple
+
+from controlplane.core.entry import Entry
+from controlplane.core.records import Target
+from controlplane.core.state import ClusterState, Topics
+
+RELEASES = ("2.3", "3.4", "3.9")
+
+HERE = Path(__file__).parent
+
+TOPICS = Topics()
+
+Line = tuple[str, str, str, str]
+"""Which table, whose row, which of several, and its value."""
+
+Unfollowed = tuple[str, int, int]
+"""Topic, partition and offset of a record of which SQL cannot tell what Java makes of it."""
+
+
+class Cut(NamedTuple):
+    """What is in: by topic, the end of each partition; or all up to a record, in the one order."""
+
+    ends: Mapping[str, Sequence[int]] | None = None
+    record: tuple[str, int, int] | None = None
+    exactly_once: bool = False
+
+
+class Answer(NamedTuple):
+    """What SQL says of some cuts."""
+
+    lines: dict[tuple[int, str], set[Line]]
+    """By number of the cut and release."""
+    unfollowed: set[Unfollowed]
+
+
+class Oracle:
+    """A DuckDB that knows how to read JSON as Jackson does."""
+
+    def __init__(self) -> None:
+        self._duck = duckdb.connect()
+        for name in ("releases", "json"):
+            self._duck.execute(script(name))
+
+    def archive(self, folder: Path, cluster: str) -> None:
+        """Be asked about the archive of a cluster, from here on."""
+        files = folder / f"cluster={cluster}" / "topic=*" / "partition=*" / "segment-*.parquet"
+        self._duck.execute(
+            "create or replace temp view raw as "
+            'select topic, partition::integer as partition, "offset", timestamp, key, value, '
+            f"aborted from read_parquet('{files}', hive_partitioning = true)"
+        )
+
+    def log(self, entries: Iterable[Entry]) -> None:
+        """Be asked about a log in memory, from here on."""
+        columns = ("topic", "partition", "offset", "timestamp", "key", "value", "aborted")
+        rows = [{name: getattr(entry, name) for name in columns} for entry in entries]
+        self._duck.register("held", pa.Table.from_pylist(rows, schema=_RAW))
+        self._duck.execute("create or replace temp view raw as from held")
+
+    @contextmanager
+    def turned(self, rule: str, release: str) -> Iterator[None]:
+        """Have the opposite of a rule of one release, for a while."""
+        turn = f"update releases set {rule} = not {rule} where release = '{release}'"
+        self._duck.execute(turn)
+        yield
+        self._duck.execute(turn)
+
+    def answer(self, cuts: Sequence[Cut]) -> Answer:
+        """The state at each cut, as each release has it."""
+        self._cut(cuts)
+        for name in ("cuts", "config", "offsets"):
+            self._duck.execute(script(name))
+        asked = ((number, release) for number in range(len(cuts)) for release in RELEASES)
+        lines: dict[tuple[int, str], set[Line]] = {place: set() for place in asked}
+        facts = "from config_facts union all from offset_facts"
+        for cut, release, part, *rest in self._duck.execute(facts).fetchall():
+            lines[cut, release].add(_line(part, *rest))
+        unfollowed = self._duck.execute(
+            f"select '{TOPICS.config}', 0, \"offset\" from unfollowed union "
+            'select topic, partition, "offset" from unfollowed_offsets'
+        ).fetchall()
+        return Answer(lines, set(unfollowed))
+
+    def _cut(self, cuts: Sequence[Cut]) -> None:
+        points, ends = [], []
+        for number, cut in enumerate(cuts):
+            record = cut.record or (None, None, None)
+            points.append((number, cut.ends is not None, *record, cut.exactly_once))
+            for topic, some in (cut.ends or {}).items():
+                ends += [(number, topic, partition, end) for partition, end in enumerate(some)]
+        self._duck.register("points", _table(_POINTS, points))
+        self._duck.register("ends_given", _table(_ENDS, ends))
+
+
+_RAW = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("aborted", pa.bool_()),
+    ]
+)
+_POINTS = pa.schema(
+    [
+        ("cut", pa.int32()),
+        ("by_ends", pa.bool_()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("exactly_once", pa.bool_()),
+    ]
+)
+_ENDS = pa.schema(
+    [
+        ("cut", pa.int32()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("end", pa.int64()),
+    ]
+)
+
+
+def _table(schema: pa.Schema, rows: Iterable[tuple[Any, ...]]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
+
+
+@cache
+def script(name: str) -> str:
+    """The text of a script."""
+    return (HERE / f"{name}.sql").read_text("utf-8")
+
+
+# --- states as lines ------------------------------------------------------------------------
+
+
+def lines_of(state: ClusterState) -> set[Line]:
+    """The rows of a state that SQL tells of."""
+    config = state.config
+    found = set() if config.offset < 0 else {_line("offset", "", "", str(config.offset))}
+    for part in _TABLES:
+        for name, value in getattr(config, part).items():
+            plain = value.value if isinstance(value, Target) else value
+            found.add((part, name, "", canonical(plain)))
+    for part in ("tasks", "deferred"):
+        for name, tasks in getattr(config, part).items():
+            found |= {(part, name, str(task), canonical(one)) for task, one in tasks.items()}
+    found |= {("deferred", name, "", "true") for name in config.deferred}
+    if config.session_key is not None:
+        secret, algorithm, created = astuple(config.session_key)
+        told = [secret.hex().upper(), algorithm, str(created)]
+        found.add(("session_key", "", "", canonical(told)))
+    for topic, offsets in state.offsets.items():
+        found |= {
+            (f"values of {topic}", "", _hex(key), _hex(value))
+            for key, value in offsets.values.items()
+        }
+        found |= {
+            (f"hidden in {topic}", connector, canonical(_partition(frozen)), "true")
+            for connector, frozen in offsets.hidden
+        }
+    return found
+
+
+_TABLES = (
+    *("connectors", "targets", "task_counts", "inconsistent", "fenced_counts", "generations"),
+    *("pending_fencing", "applied"),
+)
+
+
+def canonical(value: Any) -> str:
+    """A JSON value as text: the same for equal values."""
+    return json.dumps(value, sort_keys=True)
+
+
+def _line(part: str, connector: str, item: str, value: str) -> Line:
+    """A line of SQL's: what is JSON there in the spelling of `canonical`."""
+    if part.startswith("values of "):
+        return part, connector, item, value
+    if part.startswith("hidden in "):
+        return part, connector, canonical(json.loads(item)), value
+    return part, connector, item, canonical(json.loads(value))
+
+
+def _hex(content: bytes | None) -> str:
+    return "null" if content is None else content.hex().upper()
+
+
+def _partition(frozen: tuple[Any, ...]) -> dict[str, Any]:
+    """A flat source partition again (`core.codec.offsets.frozen`)."""
+    count = frozen[1]
+    names, rest = frozen[2 : 2 + count], frozen[2 + count :]
+    values = reversed([rest[at + 1] for at in range(0, len(rest), 2)])
+    return dict(zip(names, values, strict=True))

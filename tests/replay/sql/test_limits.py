@@ -1,0 +1,153 @@
+"""What SQL can follow and what not; and that none of its rules is there in vain."""
+
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import fold
+from controlplane.core.profiles import Profile
+from controlplane.core.state import ClusterState
+from tests.replay.sql.oracle import RELEASES, TOPICS, Cut, Line, Oracle, lines_of
+
+Pair = tuple[bytes | None, bytes | None]
+
+CONFIG = b'{"properties":{"k":"v"}}'
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Oracle:
+    """One for all."""
+    return Oracle()
+
+
+def configs(*pairs: Pair) -> list[Entry]:
+    """A config topic."""
+    return [Entry(TOPICS.config, 0, at, at, *pair) for at, pair in enumerate(pairs)]
+
+
+def offsets(*pairs: Pair) -> list[Entry]:
+    """An offsets topic of one partition."""
+    return [Entry(TOPICS.offsets, 0, at, at, *pair) for at, pair in enumerate(pairs)]
+
+
+ALL = Cut({TOPICS.config: [1_000], TOPICS.offsets: [1_000]})
+
+VALUES = {
+    "not UTF-8": b'{"properties":{"k":"\xff"}}',
+    "surrogates encoded as UTF-8": b'{"properties":{"k":"\xed\xa0\x80"}}',
+    "half a surrogate pair": b'{"properties":{"k":"\\ud800"}}',
+    "UTF-16": '{"properties":{}}'.encode("utf-16-be"),
+    "a byte order mark": b'\xef\xbb\xbf{"properties":{}}',
+    "a fraction, which some releases round": b'{"properties":{"k":-0.0}}',
+    "an exponent that some releases refuse": b'{"properties":{},"x":1e99999999999}',
+    "an integer that may wrap": b'{"properties":{"k":18446744073709551616}}',
+    "a field twice": b'{"properties":null,"properties":{}}',
+    "nested deeply": b'{"properties":{"k":%b}}' % (b"[" * 600 + b"]" * 600),
+    "long": b'{"properties":{"k":"%b"}}' % (b"x" * 6_000),
+    "leading zeros, and digits like them in a string": b'{"properties":{"k":01,"l":",01"}}',
+    "a number and more": b"1 x",
+    "a word and more": b"null x",
+}
+"""In the config topic."""
+
+KEYS = {
+    "not UTF-8": b"connector-\xff",
+    "digits of another script": "task-a-\u0663".encode(),
+}
+
+OFFSET_KEYS = {
+    "not UTF-8": b'["a",{"p":"\xff"}]',
+    "a fraction": b'["a",{"p":1.0}]',
+    "a nested partition": b'["a",{"p":{}}]',
+    "a field twice": b'["a",{"p":1,"p":2}]',
+}
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_values_that_it_cannot_follow_are_named(value: bytes, oracle: Oracle) -> None:
+    """And no others."""
+    oracle.log(configs((b"connector-b", CONFIG), (b"connector-a", value)))
+    assert oracle.answer([ALL]).unfollowed == {(TOPICS.config, 0, 1)}
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_keys_that_it_cannot_follow_are_named(key: bytes, oracle: Oracle) -> None:
+    """And no others."""
+    oracle.log(configs((b"connector-b", CONFIG), (key, CONFIG)))
+    assert oracle.answer([ALL]).unfollowed == {(TOPICS.config, 0, 1)}
+
+
+@pytest.mark.parametrize("key", OFFSET_KEYS.values(), ids=OFFSET_KEYS)
+def test_source_partitions_that_it_cannot_follow_are_named(key: bytes, oracle: Oracle) -> None:
+    """And no others."""
+    oracle.log(offsets((b'["a",{"p":1}]', b"{}"), (key, b"{}")))
+    assert oracle.answer([ALL]).unfollowed == {(TOPICS.offsets, 0, 1)}
+
+
+FOLLOWED = {
+    "what comes behind an object": b'{"properties":{"k":"v"}}}, {"properties":{}}',
+    "a trailing comma": b'{"properties":{"k":"v",}}',
+    "no number": b'{"properties":{"k":NaN}}',
+    "what looks like no number": b'{"properties":{"k":"NaN, Infinity, ]"}}',
+    "a leading zero": b'{"properties":{"k":007}}',
+    "a surrogate pair": b'{"properties":{"k":"\\ud83d\\ude00"}}',
+    "escapes": b'{"\\u0070roperties":{"k":"\\u0000\\/"}}',
+    "white space": b' {\t"properties" :\r\n{} } ',
+    "a control character": b'{"properties":{"k":"\t"}}',
+    "comments": b'/**/{"properties":{}}',
+    "nothing": b"",
+    "blanks": b" \n",
+    "null": b" null ",
+    "a fraction where a count should be": b'{"tasks":2.0,"task-count":2.0}',
+    "a count of more than 32 bits": b'{"tasks":4294967297,"task-count":-4294967297}',
+}
+
+
+@pytest.mark.parametrize("value", FOLLOWED.values(), ids=FOLLOWED)
+def test_values_that_look_as_if_it_could_not_follow(value: bytes, oracle: Oracle) -> None:
+    """It says what Java says."""
+    keys = (b"connector-b", b"task-a-0", b"commit-a", b"tasks-fencing-a", b"target-state-a")
+    log = configs(
+        (b"connector-b", CONFIG), (b"connector-a", CONFIG), *((key, value) for key in keys)
+    )
+    oracle.log(log)
+    answer = oracle.answer([ALL])
+    assert not answer.unfollowed
+    for release in RELEASES:
+        assert answer.lines[0, release] == _folded(log, release)
+
+
+def _folded(log: list[Entry], release: str) -> set[Line]:
+    state: ClusterState = fold(log, Profile.of(release))
+    return lines_of(state)
+
+
+TASK = (b"task-a-0", CONFIG)
+COMMIT = (b"commit-a", b'{"tasks":1}')
+CONNECTOR = (b"connector-a", CONFIG)
+REMOVAL = (b"connector-a", None)
+
+RULES = {
+    "empty_is_null": configs(CONNECTOR, (b"connector-a", b"")),
+    "leading_zeros": configs((b"connector-a", b'{"properties":{"k":01}}')),
+    "v2": configs((b"target-state-a", b'{"state":"PAUSED","state.v2":"STOPPED"}')),
+    "drops_tasks": configs(CONNECTOR, TASK, COMMIT, REMOVAL),
+    "drops_deferred": configs(CONNECTOR, TASK, REMOVAL, CONNECTOR, COMMIT),
+    "needs_config": configs(TASK, COMMIT),
+    "fencing": configs(CONNECTOR, TASK, COMMIT),
+    "keys": configs((b"session-key", b'{"key":"AQ","algorithm":"a","creation-timestamp":1}')),
+    "removes": offsets((b'["a",{"p":1}]', None)),
+    "partitions": offsets((b'["a",{"p":1}]', None)),
+}
+"""For each rule in which releases differ, a log in which it makes a difference."""
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_rule_counts(rule: str, release: str, oracle: Oracle) -> None:
+    """With it SQL says what a fold says; with its opposite it does not."""
+    log = RULES[rule]
+    oracle.log(log)
+    expected = _folded(log, release)
+    assert oracle.answer([ALL]).lines[0, release] == expected
+    with oracle.turned(rule, release):
+        assert oracle.answer([ALL]).lines[0, release] != expected

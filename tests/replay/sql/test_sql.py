@@ -1,0 +1,211 @@
+"""Three answers: SQL, the engine and the service say the same of configs and offsets."""
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import msgspec
+import pytest
+from hypothesis import Phase, given, note, settings
+from hypothesis import strategies as st
+
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import Fold
+from controlplane.core.order import in_order
+from controlplane.core.profiles import Profile
+from controlplane.scenario.story import read_story
+from replay.archive.segments import Sizes
+from replay.engine.local import Options
+from tests.conftest import PROVE
+from tests.laws.entries import logs
+from tests.recorded import HISTORIES, recorded_entries
+from tests.replay.archived import NAME, archive, log_of, replayed, served
+from tests.replay.sql.dense import dense_logs
+from tests.replay.sql.oracle import RELEASES, TOPICS, Cut, Line, Oracle, Unfollowed, lines_of
+
+STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
+
+EXAMPLES = 1_500 if PROVE else 100
+RECORDS = 1_000_000 if PROVE else 20_000
+PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
+
+PROFILES = {release: Profile.of(release) for release in RELEASES}
+
+READ = (TOPICS.config, TOPICS.offsets)
+
+UNFOLLOWED: dict[str, set[Unfollowed]] = {"odd-records-3.9": {(TOPICS.offsets, 3, 1)}}
+"""Records of recorded histories of which SQL cannot tell what becomes of them."""
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Oracle:
+    """One for all: what it has read of one log it forgets with the next."""
+    return Oracle()
+
+
+def followed(oracle: Oracle, log: Sequence[Entry]) -> tuple[list[Entry], set[Unfollowed]]:
+    """A log without the records that SQL cannot follow, and which those are."""
+    oracle.log(one for one in log if one.topic in (*READ, "own"))
+    left_out = oracle.answer([whole(log)]).unfollowed
+    return [one for one in log if tuple(one.position) not in left_out], left_out
+
+
+def whole(log: Iterable[Entry]) -> Cut:
+    """All of a log."""
+    ends: dict[str, list[int]] = {}
+    for one in log:
+        parts = ends.setdefault(one.topic, [])
+        parts += [0] * (one.partition + 1 - len(parts))
+        parts[one.partition] = one.offset + 1
+    return Cut(ends)
+
+
+def agree(sql: set[Line], others: dict[str, set[Line]]) -> None:
+    """Fail with the lines that not all have."""
+    for name, lines in others.items():
+        assert sql == lines, "\n".join(
+            [
+                *(f"only {name}: {line}" for line in sorted(lines - sql)),
+                *(f"only SQL: {line}" for line in sorted(sql - lines)),
+            ]
+        )
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_recorded_clusters_at_every_observed_point(
+    name: str, oracle: Oracle, tmp_path: Path
+) -> None:
+    """Under all three releases, whichever was there."""
+    log, left_out = followed(oracle, recorded_entries(name))
+    assert left_out == UNFOLLOWED.get(name, set())
+    cluster, source = archive(tmp_path, log, Sizes(40, 16)), log_of(log)
+    oracle.archive(tmp_path, NAME)
+    steps = read_story(HISTORIES / f"{name}.story.jsonl")
+    points = {msgspec.json.encode(one.positions).decode() for one in steps if one.positions}
+    moments = sorted(points)
+    cuts = [Cut(msgspec.json.decode(moment)) for moment in moments]
+    answer = oracle.answer(cuts)
+    asked = list(PROFILES.values())
+    for number, moment in enumerate(moments):
+        local, service = replayed(cluster, moment, asked), served(source, moment, asked)
+        for release, one, other in zip(RELEASES, local, service, strict=True):
+            lines = answer.lines[number, release]
+            agree(lines, {"engine": lines_of(one), "service": lines_of(other)})
+
+
+@settings(max_examples=EXAMPLES, phases=PHASES)
+@given(dense_logs() | dense_logs() | logs(40, READ), st.data())
+def test_random_logs_behind_every_record(
+    oracle: Oracle, log: list[Entry], data: st.DataObject
+) -> None:
+    """Every prefix of the one order, with exactly-once support and without."""
+    log, _ = followed(oracle, log)
+    if not log:
+        return
+    ordered = in_order(log)
+    with TemporaryDirectory() as folder:
+        cluster = archive(Path(folder), log)
+        oracle.archive(Path(folder), NAME)
+        readers = (False, True) if any(one.aborted for one in log) else (False,)
+        cuts = [
+            Cut(record=one.position, exactly_once=exactly_once)
+            for exactly_once in readers
+            for one in ordered
+        ]
+        answer = oracle.answer(cuts)
+        for exactly_once, first in zip(readers, (0, len(ordered)), strict=False):
+            for release, profile in PROFILES.items():
+                if exactly_once and not profile.exactly_once_support:
+                    continue
+                worker = Fold(profile, exactly_once=exactly_once)
+                for number, entry in enumerate(ordered):
+                    worker.apply(entry)
+                    note(f"{release} behind {entry.position}, exactly once: {exactly_once}")
+                    lines = lines_of(worker.snapshot())
+                    agree(answer.lines[first + number, release], {"fold": lines})
+        at = data.draw(st.integers(0, len(ordered) - 1))
+        position = ordered[at].position
+        moment = f"{position.topic}@{position.partition}:{position.offset}"
+        asked = list(PROFILES.values())
+        for derived in (False, True):
+            states = replayed(cluster, moment, asked, Options(derived=derived))
+            for release, state in zip(RELEASES, states, strict=True):
+                note(f"{release} as of {moment}, derived: {derived}")
+                agree(answer.lines[at, release], {"engine": lines_of(state)})
+        for release, state in zip(RELEASES, served(log_of(log), moment, asked), strict=True):
+            agree(answer.lines[at, release], {"service": lines_of(state)})
+
+
+def large_log(records: int) -> list[Entry]:
+    """Some connectors that live, die and come back, and their offsets: the same every time."""
+    chance, ends = Random(7), dict.fromkeys(((TOPICS.config, 0), *OFFSETS), 0)
+    log: list[Entry] = []
+    names = [f"connector-{number}" for number in range(records // 200)]
+    while len(log) < records:
+        name = chance.choice(names)
+        topic, partition, pairs = _happening(chance, name)
+        for key, value in pairs:
+            offset = ends[topic, partition]
+            ends[topic, partition] = offset + 1
+            time_ms = 1_000 * len(log) // 7 + chance.randrange(900)
+            log.append(Entry(topic, partition, offset, time_ms, key.encode(), value))
+    return log
+
+
+OFFSETS = tuple((TOPICS.offsets, partition) for partition in range(5))
+
+
+def _happening(chance: Random, name: str) -> tuple[str, int, list[tuple[str, bytes | None]]]:
+    what, number = chance.random(), chance.randrange(1_000_000)
+    if what < 0.6:
+        partition = chance.randrange(4)
+        key = f'["{name}",{{"table":"t{number % 50}"}}]'
+        value = None if chance.random() < 0.1 else b'{"row":%d}' % number
+        return (
+            TOPICS.offsets,
+            (hash_of(key) + (partition == 0 and number % 7 == 0)) % 5,
+            [(key, value)],
+        )
+    pairs: list[tuple[str, bytes | None]]
+    if what < 0.7:
+        states = (b'{"state":"STARTED"}', b'{"state":"PAUSED","state.v2":"STOPPED"}', None)
+        pairs = [(f"target-state-{name}", chance.choice(states))]
+    elif what < 0.75:
+        pairs = [(f"connector-{name}", None), (f"target-state-{name}", None)]
+    elif what < 0.8:
+        pairs = [(f"tasks-fencing-{name}", b'{"task-count":%d}' % (number % 4))]
+    else:
+        config = b'{"properties":{"name":"%b","rows":"%d"}}' % (name.encode(), number)
+        tasks = [f"task-{name}-{task}" for task in range(3) if chance.random() < 0.9]
+        pairs = [(f"connector-{name}", config)] if chance.random() < 0.7 else []
+        pairs += [(key, b'{"properties":{"rows":"%d"}}' % number) for key in tasks]
+        pairs.append((f"commit-{name}", b'{"tasks":%d}' % chance.randrange(4)))
+    return TOPICS.config, 0, pairs
+
+
+def hash_of(text: str) -> int:
+    """The same number for a text on every day."""
+    return int.from_bytes(sha256(text.encode()).digest()[:4])
+
+
+def digest(lines: set[Line]) -> str:
+    """Lines as one number."""
+    return sha256(repr(sorted(lines)).encode()).hexdigest()
+
+
+def test_a_larger_archive_by_digest(oracle: Oracle, tmp_path: Path) -> None:
+    """At its end and in its middle."""
+    log = large_log(RECORDS)
+    cluster = archive(tmp_path, log, Sizes(RECORDS // 5, RECORDS // 10))
+    oracle.archive(tmp_path, NAME)
+    middle = [one for one in log if one.topic == TOPICS.config][-1].offset // 2
+    answer = oracle.answer([whole(log), Cut(record=(TOPICS.config, 0, middle))])
+    assert not answer.unfollowed
+    asked = list(PROFILES.values())
+    for number, moment in enumerate((None, f"config@{middle}")):
+        for release, state in zip(RELEASES, replayed(cluster, moment, asked), strict=True):
+            found = answer.lines[number, release]
+            assert len(found) > RECORDS // 20
+            assert digest(found) == digest(lines_of(state)), (moment, release)
