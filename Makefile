@@ -31,7 +31,7 @@ run: $(READY) ## Serve a recorded cluster on 127.0.0.1:8083 (PORT=, DIALECT=3.9,
 	@$(BIN)/controlplane serve $(DEMO) --plugins $(PLUGINS) \
 	  --port $(PORT) --dialect $(DIALECT) $(ARGS)
 
-test: $(READY) ## Run every test (ARGS="-k fold"); installs a JDK and Maven if it may (NO_SYSTEM=1: never)
+test: $(READY) ## Run every test (ARGS="-k fold"); installs a JDK, Maven and kcat if it may (NO_SYSTEM=1: never)
 	@tools/java
 	$(BIN)/pytest $(ARGS)
 

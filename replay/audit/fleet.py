@@ -88,10 +88,21 @@ def in_common(fleet: Iterable[Shares]) -> Iterator[Finding]:
             yield _two_writers(topic, writers)
 
 
+NAMED = 8
+"""So many a sentence names; the others are counted."""
+
+
+def _some(names: list[str]) -> str:
+    """`a, b and c`; of many the first ones."""
+    more = len(names) - NAMED
+    first, last = (names[:NAMED], f"{more} more") if more > 0 else (names[:-1], names[-1])
+    return f"{', '.join(first)} and {last}"
+
+
 def _one_config_topic(shared: dict[str, Position]) -> Finding:
     names = sorted(shared)
     sentence = (
-        f"the clusters {' and '.join(names)} have the same session key: they write one config "
+        f"the clusters {_some(names)} have the same session key: they write one config "
         "topic, or one was made from a copy of the other, or the same log was given twice"
     )
     advice = (
@@ -103,7 +114,7 @@ def _one_config_topic(shared: dict[str, Position]) -> Finding:
 
 
 def _two_writers(topic: str, writers: list[Writer]) -> Finding:
-    there = ", ".join(f"{writer.connector} of {writer.cluster}" for writer in writers)
+    there = _some([f"{writer.connector} of {writer.cluster}" for writer in writers])
     sentence = (
         f"{topic} is written by sources of several clusters: {there} – if those clusters write to "
         "the same Kafka, the topic holds the records of all of them"

@@ -12,7 +12,7 @@ from replay.cli.logs import Asked, Log, logs_argument
 from replay.cli.printing import read_profile, say
 from replay.errors import NotWritable
 from replay.report import Limits, Look, Looked, page
-from replay.report.looking import Log as Records
+from replay.report.looking import Records
 
 OLDEST_LINE = "2.8"
 """Of the release lines that a fleet is compared with, unless others are named, the oldest."""

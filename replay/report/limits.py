@@ -5,16 +5,16 @@ What is left out is counted, and the page names the command that tells all of it
 
 import msgspec
 
-DRAWN, DRAWN_LEAST = 150, 8
+DRAWN, DRAWN_LEAST = 150, 3
 """Connectors whose time is drawn, in all clusters together; of each cluster at least so many."""
 
-LISTED, LISTED_LEAST = 2_000, 50
+LISTED, LISTED_LEAST = 2_000, 20
 """Connectors with a row of their own."""
 
-FINDINGS, FINDINGS_LEAST = 1_000, 40
+FINDINGS, FINDINGS_LEAST = 1_000, 12
 """Findings that are told."""
 
-EVIDENCE, EVIDENCE_LEAST = 6_000, 250
+EVIDENCE, EVIDENCE_LEAST = 6_000, 64
 """Records that are shown as evidence; what is behind the others is named by its position."""
 
 SPANS = 240

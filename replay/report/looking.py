@@ -34,7 +34,7 @@ from replay.report.limits import REASONS, Limits
 _RANK = {severity: rank for rank, severity in enumerate(Severity)}
 
 
-class Log(NamedTuple):
+class Records(NamedTuple):
     """The records of one cluster."""
 
     cluster: str
@@ -54,7 +54,7 @@ class Look(msgspec.Struct, frozen=True):
     """The releases that it is compared with."""
     limits: Limits
 
-    def __call__(self, log: Log) -> Looked:
+    def __call__(self, log: Records) -> Looked:
         """What is told of a cluster."""
         return _Looking(self, log).looked()
 
@@ -62,7 +62,7 @@ class Look(msgspec.Struct, frozen=True):
 class _Looking:
     """One look at one cluster."""
 
-    def __init__(self, look: Look, log: Log) -> None:
+    def __init__(self, look: Look, log: Records) -> None:
         self._look, self._log, self._limits = look, log, look.limits
         support = log.exactly_once and look.profile.exactly_once_support
         self._cluster = Cluster(log.cluster, log.entries, look.profile, log.topics, support)

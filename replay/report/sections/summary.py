@@ -61,7 +61,8 @@ def _clusters(fleet: Sequence[Looked]) -> Html:
         *("cluster", "connectors", "running", "failed", *_SEVERITIES),
         *("releases", "records", "from", "to"),
     )
-    rows = [_cluster(number, one) for number, one in enumerate(fleet)]
+    worst_first = sorted(enumerate(fleet), key=lambda each: _badness(each[1]), reverse=True)
+    rows = [_cluster(number, one) for number, one in worst_first]
     return el("div", table(heads, rows, "stacked"), id="clusters")
 
 
@@ -82,6 +83,11 @@ def _cluster(number: int, one: Looked) -> tuple[Content, ...]:
         when(one.first_ms),
         when(one.last_ms),
     )
+
+
+def _badness(one: Looked) -> list[int]:
+    found = _found(one)
+    return [found[word] for word in _SEVERITIES[:-1]]
 
 
 def _found(one: Looked) -> Counter[str]:

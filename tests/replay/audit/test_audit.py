@@ -174,3 +174,13 @@ def test_bad_thresholds(name: str, text: str, words: str) -> None:
 def test_spans_in_words(time_ms: int, words: str) -> None:
     """In the largest unit that says enough."""
     assert lasting(time_ms) == words
+
+
+def test_a_sentence_names_no_more_clusters_than_people_read() -> None:
+    """The others are counted."""
+    logs = [Log().session_key("b25lLWtleS1mb3ItYWxs") for _ in range(12)]
+    (found,) = audit([log.cluster(f"c{number:02}") for number, log in enumerate(logs)])
+    assert found.sentence.startswith(
+        "the clusters c00, c01, c02, c03, c04, c05, c06, c07 and 4 more"
+    )
+    assert found.connector is None

@@ -13,7 +13,7 @@ from controlplane.core.profiles import Profile
 from controlplane.core.state import Topics
 from replay.report import Limits, Look, Looked, page
 from replay.report.limits import MARKS, POINTS, SPANS
-from replay.report.looking import Log as Records
+from replay.report.looking import Records
 from tests.conftest import PROVE
 from tests.laws.entries import logs
 from tests.recorded import HISTORIES, recorded_entries
