@@ -24,9 +24,11 @@ from controlplane.cli.options import (
     read_plugins,
     read_profile,
 )
+from controlplane.cli.plan.planning import Planning
 from controlplane.cli.printing import note, say
 from controlplane.collector import settle
 from controlplane.core import views
+from controlplane.core.context import Context
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile
 from controlplane.core.safe_text import count, safe
@@ -274,12 +276,16 @@ async def _following(
             notices=tell,
         )
         async with follower:
+            worker = reading.configuration.make(WorkerSettings, deciding)
+            worker = msgspec.structs.replace(worker, exactly_once_source=exactly_once)
+            context = Context(profile=service.dialect, worker=worker, plugins=service.plugins)
             known = rest.Service(
                 follower,
                 service.dialect,
                 service.plugins,
+                planner=Planning(follower, context),
                 cluster_id=found.cluster_id,
-                worker=reading.configuration.make(WorkerSettings, deciding),
+                worker=worker,
                 log=found.log,
                 watching=Watching(follower, found.log, service.dialect),
                 loggers=loggers,

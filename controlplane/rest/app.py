@@ -119,9 +119,13 @@ class App:
         profile = self._service.dialect
         if request.profile is not None:
             profile = Profile.of(request.profile)
-        read_only, part = self._service.commands is None, self._service.part
+        service = self._service
         found, endpoint, names, query = routes.routed(
-            request, profile, part=part, read_only=read_only
+            request,
+            profile,
+            part=service.part,
+            read_only=service.commands is None,
+            plans=service.planner is not None,
         )
         if endpoint is None:
             return allowed(routes.methods_of(found), request.headers.get("accept", ""))

@@ -17,7 +17,17 @@ from controlplane.rest.requests import Request
 from controlplane.watching import Watching
 
 
-class Commands(Protocol):
+class Planner(Protocol):
+    """Whoever can tell what a command would do."""
+
+    async def plan(
+        self, command: AnyCommand, *, profile: Profile | None, believe_hooks: bool
+    ) -> Plan | Rejected:
+        """What would be done for it; nothing is written."""
+        ...
+
+
+class Commands(Planner, Protocol):
     """Whoever carries commands out: an embedded `ControlPlane` does."""
 
     @property
@@ -34,12 +44,6 @@ class Commands(Protocol):
         profile: Profile | None,
     ) -> Outcome | Rejected:
         """Run a command to its end, once for each key, as a worker of this release."""
-        ...
-
-    async def plan(
-        self, command: AnyCommand, *, profile: Profile | None, believe_hooks: bool
-    ) -> Plan | Rejected:
-        """What would be done for it; nothing is written."""
         ...
 
     async def group_offsets(self, connector: str) -> GroupOffsets:
@@ -72,6 +76,8 @@ class Service(NamedTuple):
     plugins: Plugins = Plugins()
     commands: Commands | None = None
     """None: the log can only be read here."""
+    planner: Planner | None = None
+    """Who answers dry runs where the log can only be read; None: nobody."""
     cluster_id: str | None = None
     worker: Worker = Worker()
     """The settings of the worker as which it answers."""

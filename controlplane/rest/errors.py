@@ -131,10 +131,12 @@ class OnlyRead(RestError):
 
     status = METHOD_NOT_ALLOWED
 
-    def __init__(self) -> None:
+    def __init__(self, *, plans: bool) -> None:
+        """`plans`: a dry run would have been answered."""
         super().__init__(
             "This service only reads its log and changes nothing: ask a worker of the cluster, or "
             "whoever writes the log"
+            + ("; dry_run=true tells what would be written" if plans else "")
         )
 
 

@@ -29,7 +29,7 @@ from controlplane.rest import (
     signatures,
     writes,
 )
-from controlplane.rest.calls import Call, Commands, Part
+from controlplane.rest.calls import Call, Commands, Part, Planner
 from controlplane.rest.errors import (
     OK,
     Answer,
@@ -47,6 +47,9 @@ from controlplane.rest.requests import Request, check_media, is_spelled_out
 from controlplane.rest.signatures import Signature
 
 Answering = Callable[[Call], Awaitable[Answer]]
+
+DRY_RUN = "dry_run"
+"""The question whether nothing is to be done but told what would be."""
 
 
 def _always(_: Profile) -> bool:
@@ -118,15 +121,20 @@ def template_of(path: tuple[str, ...]) -> tuple[str, ...] | None:
     return next((one.template for one in some if matches(one.template, path)), None)
 
 
-def unchanging(found: dict[str, Endpoint], request: Request) -> dict[str, Endpoint]:
-    """What is left where a log can only be read.
+def unchanging(
+    found: dict[str, Endpoint], request: Request, query: Mapping[str, object], *, plans: bool
+) -> dict[str, Endpoint]:
+    """What is left where a log can only be read; for a dry run all of it, if somebody `plans`.
 
     Raises:
         OnlyRead: something else was asked for. Releases of Kafka's have no words for that.
         NoSuchMethod: nothing is left.
     """
-    if request.method in found and found[request.method].changes and not request.compat:
-        raise OnlyRead
+    if request.method in found and found[request.method].changes:
+        if plans and DRY_RUN in query:
+            return found
+        if not request.compat:
+            raise OnlyRead(plans=plans)
     left = {method: one for method, one in found.items() if not one.changes}
     if not left:
         raise NoSuchMethod
@@ -153,9 +161,16 @@ class Routed(NamedTuple):
 
 
 def routed(
-    request: Request, profile: Profile, *, part: Part = Part.ALL, read_only: bool = False
+    request: Request,
+    profile: Profile,
+    *,
+    part: Part = Part.ALL,
+    read_only: bool = False,
+    plans: bool = False,
 ) -> Routed:
     """Path, method, `Content-Type`, `Accept`: in this order a worker looks at a request.
+
+    Where the log is `read_only` dry runs may be left (`plans`).
 
     Raises:
         RestError: with what it says to one that nothing answers.
@@ -163,7 +178,7 @@ def routed(
     path, query = parse_target(request.target, profile)
     found = at(path, request.target, profile, compat=request.compat, part=part)
     if read_only:
-        found = unchanging(found, request)
+        found = unchanging(found, request, query, plans=plans)
     if request.method == "OPTIONS":
         return Routed(found, None, (), query)
     endpoint = of_method(found, request.method)
@@ -228,27 +243,27 @@ def _doing(route: writes.Route) -> Answering:
     """An endpoint that carries a command out, or tells what that would be (`dry_run=true`)."""
 
     async def answer(call: Call) -> Answer:
-        commands = call.service.commands
-        assert commands is not None  # else this endpoint is not there
         call.check_present()
         signature = await _signature(call) if route.body == "bytes" else None
         asking = asks.Asking(call.profile, call.query, call.body, signature=signature)
-        return await _obeyed(call, commands, route.meant(asking, *call.names))
+        return await _obeyed(call, route.meant(asking, *call.names))
 
     return answer
 
 
 async def _undo(call: Call) -> Answer:
     """Put a connector back as it was."""
-    commands = call.service.commands
-    assert commands is not None  # else this endpoint is not there
     call.check_present()
-    return await _obeyed(call, commands, await pasts.meant_by_undo(call))
+    return await _obeyed(call, await pasts.meant_by_undo(call))
 
 
-async def _obeyed(call: Call, commands: Commands, command: AnyCommand) -> Answer:
-    if call.flag("dry_run"):
-        return await _planned(call, commands, command)
+async def _obeyed(call: Call, command: AnyCommand) -> Answer:
+    commands = call.service.commands
+    planner: Planner | None = commands or call.service.planner
+    if call.flag(DRY_RUN) and planner is not None:
+        return await _planned(call, planner, command)
+    if commands is None:
+        raise NoSuchMethod if call.request.compat else OnlyRead(plans=planner is not None)
     return await _done(call, commands, command)
 
 
@@ -258,8 +273,8 @@ async def _signature(call: Call) -> Signature | None:
     return signatures.signature(call.request.headers, state.config.session_key)
 
 
-async def _planned(call: Call, commands: Commands, command: AnyCommand) -> Answer:
-    decided = await commands.plan(command, profile=call.profile, believe_hooks=True)
+async def _planned(call: Call, planner: Planner, command: AnyCommand) -> Answer:
+    decided = await planner.plan(command, profile=call.profile, believe_hooks=True)
     if isinstance(decided, Rejected):
         raise refused(decided)
     return Answer(OK, plans.shown(decided, call.profile.release))
@@ -340,8 +355,6 @@ def _changing_loggers() -> Answering:
     async def answer(call: Call) -> Answer:
         if not loggers.for_cluster(call.query, call.profile):
             return await admin.change_logger(call)
-        if call.service.commands is None:
-            raise NoSuchMethod
         return await for_all(call)
 
     return answer

@@ -132,6 +132,16 @@ async def test_dialect_and_plugins() -> None:
     assert info.json()["type"] == "sink"
 
 
+async def test_what_is_only_read_can_be_planned_for() -> None:
+    """A file, or a cluster: what a worker would write for a command, and no hook is asked."""
+    async with running(LIFE) as service, httpx.AsyncClient() as client:
+        answer = await client.put(f"{service.url}/connectors/archive/stop?dry_run=true")
+        assert (answer.status_code, answer.json()["commit_point"]) == (200, "state")
+        refused = await client.put(f"{service.url}/connectors/archive/stop")
+        assert refused.status_code == 405
+        assert refused.json()["message"].endswith("; dry_run=true tells what would be written")
+
+
 async def test_exactly_once_support() -> None:
     """Only a worker with that support does not see what was aborted."""
     log = str(HISTORIES / "aborted-3.9.log.jsonl")

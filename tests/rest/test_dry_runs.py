@@ -2,16 +2,25 @@
 
 import hmac
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
+from controlplane.cli.plan.planning import Planning
+from controlplane.core.context import Context, Worker
 from controlplane.core.profiles import Profile
+from controlplane.follower import Follower
 from controlplane.rest import routes
-from tests.rest.at_rest import FILE, at_rest
+from controlplane.rest.app import App
+from controlplane.rest.calls import Service
+from controlplane.rest.loggers import Loggers
+from tests.rest.at_rest import FILE, Scene, at_rest
+from tests.rest.at_work import JSON
 from tests.rest.probes.runtime import KEY
+from tests.rest.serving import catalogue, client_of
 
 
 class Case(NamedTuple):
@@ -105,6 +114,75 @@ def test_no_endpoint_is_left_out() -> None:
         found = routes.at(tuple(case.path.split("/")), f"/{case.path}", profile)
         covered.add((case.method, "/".join(found[case.method].template)))
     assert covered == changing
+
+
+# --- where the log is only read -----------------------------------------------------------------
+
+
+@asynccontextmanager
+async def only_read(scene: Scene) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of another service, which reads what the first one writes."""
+    profile, plugins = Profile.of("kip"), catalogue()
+    worker = Worker(key_converter=JSON, value_converter=JSON)
+    async with Follower(scene.plane.log) as follower:
+        planning = Planning(follower, Context(profile=profile, worker=worker, plugins=plugins))
+        service = Service(
+            follower,
+            profile,
+            plugins,
+            planner=planning,
+            worker=worker,
+            loggers=Loggers(lambda: 0),
+        )
+        async with client_of(App(service)) as client:
+            yield client
+
+
+async def test_whoever_only_reads_plans_the_same() -> None:
+    """Of a sink's consumer group, which is in no log, it assumes the least, and says so."""
+    async with at_rest() as scene, only_read(scene) as client:
+        before = await scene.seen()
+        for case in CASES:
+            written = (await _asked(scene.client, case, dry_run="true")).json()
+            planned = (await _asked(client, case, dry_run="true")).json()
+            if (case.method, case.path) == ("DELETE", "connectors/sink/offsets"):
+                nothing = "consumer group connect-sink has committed nothing"
+                assert nothing in planned["assumed"], case
+            else:
+                assert planned["steps"] == written["steps"], case
+        assert await scene.seen() == before
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "says"),
+    [
+        ({}, 405, "This service only reads its log"),
+        ({"dry_run": "false"}, 405, "; dry_run=true tells what would be written"),
+        ({"dry_run": "yes"}, 400, "dry_run=yes is neither true nor false"),
+        ({"dry_run": "true", "as_of": "config@0"}, 400, "as_of= asks for the past"),
+    ],
+)
+async def test_whoever_only_reads_does_nothing(
+    query: dict[str, str], status: int, says: str
+) -> None:
+    """Whatever stands in the query."""
+    async with at_rest() as scene, only_read(scene) as client:
+        answer = await client.put("/connectors/orders/stop", params=query)
+        assert (answer.status_code, says in answer.json()["message"]) == (status, True)
+
+
+async def test_whoever_only_reads_beneath_compat() -> None:
+    """A dry run is of that release; what is none is no method there."""
+    async with at_rest() as scene, only_read(scene) as client:
+        stop = "/compat/3.9/connectors/orders/stop"
+        assert (await client.put(stop, params={"dry_run": "true"})).json()["profile"] == "3.9.2"
+        older = await client.put(stop.replace("3.9", "3.4"), params={"dry_run": "true"})
+        assert older.json()["message"] == "HTTP 404 Not Found"
+        for query in ({}, {"dry_run": "false"}):
+            refused = await client.put(stop, params=query)
+            assert refused.json() == {"error_code": 405, "message": "HTTP 405 Method Not Allowed"}
+        unknown = await client.put(stop.replace("orders", "nix"), params={"dry_run": "true"})
+        assert unknown.json() == {"error_code": 404, "message": "Unknown connector nix"}
 
 
 @pytest.mark.parametrize("said", ["", "yes", "1"])

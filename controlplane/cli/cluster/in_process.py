@@ -10,25 +10,20 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
-import msgspec
 
 from controlplane.cli.cluster.transport import AppTransport
 from controlplane.cli.cluster.where import Need
 from controlplane.cli.configuring import configured
 from controlplane.cli.holding import holding
 from controlplane.cli.options import Reading, read_plugins
-from controlplane.cli.plan.foreseen import foresee
+from controlplane.cli.plan.planning import Planning
 from controlplane.cli.printing import note
-from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
-from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
-from controlplane.core.profiles import KIP, Profile, resolve
+from controlplane.core.profiles import KIP, resolve
 from controlplane.embedding import plane_settings
 from controlplane.follower import Follower
-from controlplane.logs.log import LogNotUsable
 from controlplane.logs.opening import open_log
 from controlplane.plane import ControlPlane
 from controlplane.rest.app import App
@@ -95,7 +90,7 @@ async def _read(where: str, told: Configuration, need: Need) -> AsyncIterator[Ap
                     follower,
                     profile,
                     plugins,
-                    commands=_Planning(follower, context) if need is Need.PLAN else None,
+                    planner=Planning(follower, context),
                     cluster_id=found.cluster_id,
                     log=found.log,
                     watching=Watching(follower, found.log, profile),
@@ -103,35 +98,3 @@ async def _read(where: str, told: Configuration, need: Need) -> AsyncIterator[Ap
             )
     finally:
         await found.log.close()
-
-
-class _Planning:
-    """Decides commands and carries none out."""
-
-    def __init__(self, follower: Follower, context: Context) -> None:
-        self._follower = follower
-        self._context = context
-
-    async def plan(
-        self, command: AnyCommand, *, profile: Profile | None, believe_hooks: bool
-    ) -> Plan | Rejected:
-        """What the log's writer would do for it."""
-        context = msgspec.structs.replace(self._context, profile=profile or self._context.profile)
-        state = await self._follower.state(context.profile)
-        found = foresee(state, command, context, believe_hooks=believe_hooks)
-        if isinstance(found.decision, Rejected):
-            return found.decision
-        return msgspec.structs.replace(found.decision, assumed=found.assumed)
-
-    @property
-    def failure(self) -> None:
-        """It changes nothing, and so nobody can hinder it."""
-        return None
-
-    async def carry_out(self, *_: Any, **__: Any) -> Outcome:
-        """Nobody asks for that here: the log is open for a dry run."""
-        raise LogNotUsable("the log is open for a dry run: nothing is written")
-
-    async def group_offsets(self, _: str) -> GroupOffsets:
-        """No broker is reached from a log."""
-        return ()

@@ -49,18 +49,19 @@ class Foreseen(NamedTuple):
         return diff(self.before, self.after, self.command.connector)
 
 
-def foresee(
+def foresee(  # noqa: PLR0913 - options, by name only
     state: ClusterState,
     command: AnyCommand,
     context: Context,
     group: GroupOffsets | None = None,
     *,
     believe_hooks: bool = False,
+    advises: bool = True,
 ) -> Foreseen:
     """Decide a command. What the decision asks is answered by the known plugins and `group`.
 
     Nothing is asked of the world but hooks that are written in Python, unless those are believed:
-    no broker is reached.
+    no broker is reached. Where it `advises`, what is assumed names the option that tells otherwise.
     """
     assumed: list[str] = []
     while True:
@@ -70,10 +71,10 @@ def foresee(
             if isinstance(decision, Plan):
                 after = ahead(state, decision)
                 assumed += decision.assumed
-            assumed += _of_class(command, after, context.plugins)
+            assumed += _of_class(command, after, context.plugins, advises=advises)
             return Foreseen(command, decision, state, after, tuple(dict.fromkeys(assumed)))
         if isinstance(decision, AskGroup):
-            assumed.append(_of_group(decision.group, group))
+            assumed.append(_of_group(decision.group, group, advises=advises))
             context = msgspec.structs.replace(context, group=group or ())
             continue
         if believe_hooks and context.plugins.may_block(decision.connector_class):
@@ -94,17 +95,21 @@ def _hooked(question: AskHook, plugins: Plugins) -> HookOutcome:
     return Done(definite=False) if hook is None else hook(question.config, question.offsets)
 
 
-def _of_class(command: AnyCommand, after: ClusterState, plugins: Plugins) -> Iterator[str]:
+def _of_class(
+    command: AnyCommand, after: ClusterState, plugins: Plugins, *, advises: bool
+) -> Iterator[str]:
     """A config of a class that nobody knows is believed."""
     if isinstance(command, _WITH_CONFIG):
         name = after.config.connectors.get(command.connector, {}).get("connector.class")
         if name is not None and plugins.type_of(name) == UNKNOWN_TYPE:
-            yield f"{name} is there and takes this config; --plugins could tell"
+            advice = "; --plugins could tell" if advises else ""
+            yield f"{name} is there and takes this config{advice}"
 
 
-def _of_group(group: str, told: GroupOffsets | None) -> str:
+def _of_group(group: str, told: GroupOffsets | None, *, advises: bool) -> str:
     if told is None:
-        return f"consumer group {group} has committed nothing; say otherwise with --group"
+        advice = "; say otherwise with --group" if advises else ""
+        return f"consumer group {group} has committed nothing{advice}"
     return f"consumer group {group} has committed what --group says"
 
 
