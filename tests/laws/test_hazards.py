@@ -55,8 +55,9 @@ def asked(key: bytes) -> int:
 
 
 def test_what_all_read_alike_is_asked_a_few_times() -> None:
-    """A plain key is read in the ways of four parsers; an odd one in as many as there are."""
-    assert asked(b'["c",{"file":"a","line":1}]') == 4
+    """A plain key is read in one way, a fraction in the ways of four parsers, an odd one in all."""
+    assert asked(b'["c",{"file":"a","line":1}]') == 1
+    assert asked(b'["c",{"file":"a","line":1.5}]') == 4
     assert asked(b'["c",{"file":01}]') > 4
 
 
