@@ -46,3 +46,11 @@ class Finding(msgspec.Struct, frozen=True):
     """What is the matter, for people, without secrets."""
     advice: str
     """What to do about it; empty where nothing has to be done."""
+    clusters: tuple[str, ...] = ()
+    """Where the evidence lies in several clusters, in which each of it does."""
+
+    @property
+    def places(self) -> list[tuple[str, Position]]:
+        """The evidence, each record with its cluster."""
+        clusters = self.clusters or (self.cluster,) * len(self.evidence)
+        return list(zip(clusters, self.evidence, strict=True))

@@ -35,6 +35,12 @@ class Shares(msgspec.Struct, frozen=True):
     """Its session keys, as hashes: nobody needs to know them."""
     writers: tuple[Writer, ...]
 
+    @property
+    def positions(self) -> Iterator[Position]:
+        """The records that tell of it."""
+        yield from self.keys.values()
+        yield from (writer.position for writer in self.writers)
+
 
 class Sharing:
     """Gathers who writes what, as the records of a cluster go by."""
@@ -110,7 +116,8 @@ def _one_config_topic(shared: dict[str, Position]) -> Finding:
         "both run every connector."
     )
     evidence, words = [shared[name] for name in names], Words(sentence, advice)
-    return found(_KIND, Severity.DANGER, (names[0], None), evidence, words)
+    one = found(_KIND, Severity.DANGER, (names[0], None), evidence, words)
+    return _in(names, one)
 
 
 def _two_writers(topic: str, writers: list[Writer]) -> Finding:
@@ -125,4 +132,11 @@ def _two_writers(topic: str, writers: list[Writer]) -> Finding:
     )
     evidence, words = [writer.position for writer in writers], Words(sentence, advice)
     whom = writers[0].cluster, writers[0].connector
-    return found(_KIND, Severity.WARNING, whom, evidence, words)
+    one = found(_KIND, Severity.WARNING, whom, evidence, words)
+    return _in([writer.cluster for writer in writers], one)
+
+
+def _in(clusters: list[str], finding: Finding) -> Finding:
+    """A finding that tells of each of its records in which cluster it lies."""
+    told = tuple(clusters[: len(finding.evidence)])
+    return msgspec.structs.replace(finding, clusters=told)

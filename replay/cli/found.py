@@ -38,13 +38,17 @@ class Found(NamedTuple):
         }
 
     def places(self, finding: Finding) -> list[str]:
-        """The evidence of a finding, as people write it."""
-        return [place(position, self.topics[finding.cluster]) for position in finding.evidence]
+        """The evidence of a finding, as people write it; where it lies in several clusters, which."""
+        shown = self._shown(finding)
+        return [f"{cluster} {one}" for cluster, one in zip(finding.clusters, shown, strict=False)] or shown
 
     def _document(self, finding: Finding) -> dict[str, Any]:
         told: dict[str, Any] = msgspec.to_builtins(finding)
-        shown = {"sentence": redacted_text(finding.sentence), "evidence": self.places(finding)}
+        shown = {"sentence": redacted_text(finding.sentence), "evidence": self._shown(finding)}
         return told | shown
+
+    def _shown(self, finding: Finding) -> list[str]:
+        return [place(position, self.topics[cluster]) for cluster, position in finding.places]
 
 
 def print_fleet(found: Found, what: str = "") -> None:

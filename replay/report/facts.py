@@ -5,6 +5,7 @@ A place is a record's position as people write it: `config@57`.
 
 import msgspec
 
+from controlplane.core.state import Topics
 from replay.audit import Audited
 from replay.findings import Severity
 
@@ -96,6 +97,14 @@ class Told(msgspec.Struct, frozen=True):
     sentence: str
     advice: str
     places: tuple[str, ...]
+    clusters: tuple[str, ...] = ()
+    """Where the places lie in several clusters, in which each of them does."""
+
+    @property
+    def where(self) -> list[tuple[str, str]]:
+        """The places, each with its cluster."""
+        clusters = self.clusters or (self.cluster,) * len(self.places)
+        return list(zip(clusters, self.places, strict=True))
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -152,6 +161,7 @@ class Looked(msgspec.Struct, frozen=True):
     """All that a page tells of one cluster."""
 
     cluster: str
+    topics: Topics
     release: str
     """As which it is read."""
     head: str | None

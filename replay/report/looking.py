@@ -1,7 +1,8 @@
 """Everything that a page tells of one cluster: its records are gone through, and let go."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -91,10 +92,14 @@ class _Looking:
         connectors = (*drawn, *rows[len(drawn) :])
         findings, rehearsed = self._told(found.findings), self._told(linted)
         changes = tuple(self._change(one, {row.name for row in rows}) for one in rolls)
-        wanted = dict.fromkeys(_places(findings, rehearsed, changes, connectors))
+        shared = map(self._place, found.shares.positions)
+        wanted = dict.fromkeys(
+            chain(_named(findings, rehearsed, changes, connectors), shared, _drawn(connectors))
+        )
         evidence = self._evidence(wanted)
         return Looked(
             log.cluster,
+            log.topics,
             self._look.profile.release,
             log.head,
             -1 if self._time is None else self._time.first_ms,
@@ -171,7 +176,8 @@ class _Looking:
 
     def _told(self, found: Sequence[Finding]) -> tuple[Told, ...]:
         worst_first = sorted(found, key=lambda one: -_RANK[one.severity])
-        return tuple(told_of(one, self._place) for one in worst_first[: self._limits.findings])
+        shown = worst_first[: self._limits.findings]
+        return tuple(told_of(one, {self._log.cluster: self._log.topics}) for one in shown)
 
     def _place(self, position: Position) -> str:
         return place(position, self._log.topics)
@@ -214,8 +220,8 @@ class _Looking:
         )
 
 
-def told_of(one: Finding, place_of: Callable[[Position], str]) -> Told:
-    """A finding as it is told."""
+def told_of(one: Finding, topics: Mapping[str, Topics]) -> Told:
+    """A finding as it is told; `topics` are those of each cluster."""
     return Told(
         one.kind,
         one.severity,
@@ -223,7 +229,8 @@ def told_of(one: Finding, place_of: Callable[[Position], str]) -> Told:
         one.connector,
         redacted_text(one.sentence),
         one.advice,
-        tuple(map(place_of, one.evidence)),
+        tuple(place(position, topics[cluster]) for cluster, position in one.places),
+        one.clusters,
     )
 
 
@@ -260,13 +267,13 @@ def _one(record: str | None) -> tuple[str, ...]:
     return () if record is None else (record,)
 
 
-def _places(
+def _named(
     found: Sequence[Told],
     linted: Sequence[Told],
     changes: Sequence[Change],
     connectors: Sequence[Connector],
 ) -> Iterator[str]:
-    """Every record that a page names, those first that matter most."""
+    """Every record that is named, those first that matter most."""
     for finding in (*found, *linted):
         yield from finding.places
     for change in changes:
@@ -275,6 +282,10 @@ def _places(
                 yield from reason.places
     for connector in connectors:
         yield from connector.places.values()
+
+
+def _drawn(connectors: Sequence[Connector]) -> Iterator[str]:
+    """Every record to which a picture leads."""
     for connector in connectors:
         if (drawn := connector.timeline) is not None:
             yield from (mark.place for mark in drawn.marks)

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 
-from controlplane.core.shown_records import place
-from controlplane.core.state import Topics
 from replay.audit import together
 from replay.report.drawing import when
 from replay.report.evidence import Index
@@ -52,12 +50,13 @@ def page(fleet: Sequence[Looked], failed: Mapping[str, str] | None = None) -> It
     yield _header(fleet, between)
     yield "<main>"
     yield summary(fleet, between, failed or {})
-    yield shared(between) or ""
-    if len(fleet) == 1:
-        yield from _parts(0, fleet[0])
-    else:
-        for number, looked in enumerate(fleet):
-            yield _cluster(number, looked, is_open=len(fleet) <= OPEN)
+    indexes = [Index.of(number, looked) for number, looked in enumerate(fleet)]
+    yield shared(between, {one.cluster: index for one, index in zip(fleet, indexes, strict=True)})
+    for looked, index in zip(fleet, indexes, strict=True):
+        if len(fleet) == 1:
+            yield from _parts(looked, index)
+        else:
+            yield _cluster(looked, index, is_open=len(fleet) <= OPEN)
     yield "</main>"
     yield _footer()
     yield "</body></html>\n"
@@ -65,8 +64,8 @@ def page(fleet: Sequence[Looked], failed: Mapping[str, str] | None = None) -> It
 
 def _between(fleet: Sequence[Looked]) -> list[Told]:
     """What clusters share that they should not."""
-    found = together(one.audited for one in fleet)
-    return [told_of(one, lambda position: place(position, Topics())) for one in found]
+    topics = {one.cluster: one.topics for one in fleet}
+    return [told_of(one, topics) for one in together(each.audited for each in fleet)]
 
 
 def _header(fleet: Sequence[Looked], between: Sequence[Told]) -> Html:
@@ -87,19 +86,19 @@ def _header(fleet: Sequence[Looked], between: Sequence[Told]) -> Html:
     )
 
 
-def _parts(number: int, looked: Looked) -> Iterator[Html]:
+def _parts(looked: Looked, index: Index) -> Iterator[Html]:
     """All that is told of a cluster."""
-    index = Index.of(number, looked)
     return (make(looked, index) for _, _, make in _PARTS)
 
 
-def _cluster(number: int, looked: Looked, *, is_open: bool) -> Html:
+def _cluster(looked: Looked, index: Index, *, is_open: bool) -> Html:
+    number = index.number
     links = [el("a", title, href=f"#c{number}-{part}") for part, title, _ in _PARTS]
     return el(
         "details",
         el("summary", el("h2", looked.cluster)),
         el("nav", links),
-        _parts(number, looked),
+        _parts(looked, index),
         id=f"c{number}",
         class_="cluster",
         open=is_open,

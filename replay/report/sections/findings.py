@@ -1,6 +1,6 @@
 """What audits and rehearsals found."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from replay.findings import Severity, called
 from replay.report.evidence import Index
@@ -14,7 +14,7 @@ def audited(looked: Looked, index: Index) -> Html:
     return el(
         "section",
         el("h3", "Findings"),
-        _list(looked.found, index, "Nothing was found."),
+        _list(looked.found, {looked.cluster: index}, "Nothing was found."),
         more(_rest(looked.found_numbers, looked.found), "finding", "replay audit"),
         id=f"c{index.number}-findings",
     )
@@ -26,39 +26,42 @@ def linted(looked: Looked, index: Index) -> Html:
     return el(
         "section",
         el("h3", "Compacted now, and a worker restarted"),
-        _list(looked.linted, index, nothing),
+        _list(looked.linted, {looked.cluster: index}, nothing),
         more(_rest(looked.linted_numbers, looked.linted), "finding", "replay lint"),
         id=f"c{index.number}-lint",
     )
 
 
-def shared(found: Sequence[Told]) -> Html | None:
-    """What clusters have in common that they should not."""
+def shared(found: Sequence[Told], indexes: Mapping[str, Index]) -> Html:
+    """What clusters have in common that they should not; nothing where they have nothing."""
     if not found:
-        return None
-    return el("section", el("h2", "Between clusters"), _list(found, None, ""), id="shared")
+        return Html()
+    return el("section", el("h2", "Between clusters"), _list(found, indexes, ""), id="shared")
 
 
 def _rest(numbers: dict[str, int], told: Sequence[Told]) -> int:
     return sum(numbers.values()) - len(told)
 
 
-def _list(found: Sequence[Told], index: Index | None, nothing: str) -> Html:
+def _list(found: Sequence[Told], indexes: Mapping[str, Index], nothing: str) -> Html:
     """Those that somebody has to see to, and folded up those that are merely worth knowing."""
     if not found:
         return el("p", nothing, class_="none")
     known = [one for one in found if one.severity is Severity.INFO]
     grave = [one for one in found if one.severity is not Severity.INFO]
     lists = [
-        el("ul", [_finding(one, index) for one in each], class_="findings")
+        el("ul", [_finding(one, indexes) for one in each], class_="findings")
         for each in (grave, known)
     ]
     words = el("summary", f"{len(known):,} for information")
     return el("div", lists[0] if grave else None, el("details", words, lists[1]) if known else None)
 
 
-def _finding(one: Told, index: Index | None) -> Html:
-    chips = index.chips(one.places) if index else [el("span", p, class_="chip") for p in one.places]
+def _finding(one: Told, indexes: Mapping[str, Index]) -> Html:
+    chips = [
+        indexes[cluster].link(place, f"{cluster} {place}" if one.clusters else place, class_="chip")
+        for cluster, place in one.where
+    ]
     return el(
         "li",
         el("p", badge(one.severity), " ", el("b", called(one.connector)), " ", el("i", one.kind)),

@@ -64,7 +64,8 @@ def test_json() -> None:
     assert (first["kind"], first["severity"]) == ("offsets-inherited", "warning")
     assert first["evidence"][:2] == ["config@49", "config@47"]
     assert set(first) == {
-        *("kind", "severity", "cluster", "connector", "evidence", "sentence", "advice")
+        *("kind", "severity", "cluster", "connector", "evidence", "sentence", "advice"),
+        "clusters",
     }
 
 
@@ -73,6 +74,7 @@ def test_several_clusters_are_told_apart() -> None:
     result = run(LIFE, LIFE, "--cluster", "east", "--cluster", "west", "--least", "danger")
     assert "two-clusters-one-topic" in result.stdout
     assert "CLUSTER" in result.stdout
+    assert "east config@0, west config@0" in result.stdout
     assert result.exit_code == 1
 
 

@@ -141,7 +141,12 @@ def test_a_fleet() -> None:
         ("east", "1", "7"),
         ("west", "1", "7"),
     ]
-    assert "orders is written by sources of several clusters" in shown.by_id("shared").text
+    between = shown.by_id("shared")
+    assert "orders is written by sources of several clusters" in between.text
+    links = {one.text: one.attributes["href"] for one in between.all("a", "chip")}
+    assert [*links] == ["east status@0:2", "west status@0:2"]
+    for link in links.values():
+        assert "status-topic-orders" in shown.by_id((link or "").removeprefix("#")).text
     assert "north could not be read: its manifest is <gone>" in shown.by_id("summary").text
     tiles = {
         next(one.all("span")).text: next(one.all("strong")).text for one in shown.all("a", "tile")
