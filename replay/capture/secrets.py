@@ -120,13 +120,19 @@ def encrypted(topics: Topics, key_file: Path) -> Secrets:
         NotCapturable: the file holds no key.
     """
     key = read_key(key_file)
+    return Secrets(f"encrypted with key {sha256(key).hexdigest()[:12]}", topics, _Sealing(key))
 
-    def hide(secret: bytes) -> str:
-        # The length tells little, and an empty secret is hidden by nobody. A cipher cannot travel
-        # to where the records are, but its key can.
-        return f"${{encrypted:{urlsafe_b64encode(AESSIV(key).encrypt(secret, [])).decode()}}}"
 
-    return Secrets(f"encrypted with key {sha256(key).hexdigest()[:12]}", topics, hide)
+class _Sealing:
+    """Encrypts. A cipher cannot travel to where records are, in a task of Spark's; a key can."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def __call__(self, secret: bytes) -> str:
+        # The length tells little, and an empty secret is hidden by nobody.
+        sealed = AESSIV(self._key).encrypt(secret, [])
+        return f"${{encrypted:{urlsafe_b64encode(sealed).decode()}}}"
 
 
 def read_key(path: Path) -> bytes:

@@ -1,9 +1,12 @@
 """A capture by Spark's Kafka source makes the archive that a capture without Spark makes."""
 
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from aiokafka import TopicPartition
+from aiokafka.admin import RecordsToDelete
 from pyspark.sql import SparkSession
 
 from controlplane.core.state import Topics
@@ -12,11 +15,12 @@ from replay.archive.cluster import Cluster
 from replay.archive.segments import Sizes
 from replay.archive.store import Folder
 from replay.archive.verify import verified
-from replay.capture.capture import Capture, Target
-from replay.capture.secrets import kept
+from replay.capture.capture import Capture, Captured, Target
+from replay.capture.secrets import Secrets, encrypted, kept
 from replay.capture.spark import Source, SparkCapture
+from replay.errors import NotCapturable
 from tests.kafka.real import Broker
-from tests.kafka.writing import Writer, in_order, settled, writer
+from tests.kafka.writing import Writer, admin, in_order, settled, writer
 from tests.replay.test_appending import archived
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.usefixtures("kafka_jars")]
@@ -39,16 +43,20 @@ class Both:
 
     async def capture(self) -> tuple[Cluster, Cluster]:
         """What both have archived; they must have added as much."""
-        plain, by_spark = (self.target(name) for name in ("plain", "spark"))
-        one = await Capture(self.reader, plain, goes_on=True).run()
-        other = await SparkCapture(self.reader, by_spark, self.source).run()
+        one = await Capture(self.reader, self.target("plain"), goes_on=True).run()
+        other = await self.by_spark()
         assert (one.read, one.added, one.left_out) == (other.read, other.added, other.left_out)
         return one.cluster, other.cluster
 
-    def target(self, name: str) -> Target:
+    async def by_spark(self, secrets: Secrets | None = None) -> Captured:
+        """What Spark alone has archived."""
+        target = self.target("spark", secrets)
+        return await SparkCapture(self.reader, target, self.source).run()
+
+    def target(self, name: str, secrets: Secrets | None = None) -> Target:
         """An archive of its own."""
         store = Folder(str(self.folder / name))
-        return Target(store, "real", self.topics, kept(self.topics), Sizes(5, 2))
+        return Target(store, "real", self.topics, secrets or kept(self.topics), Sizes(5, 2))
 
 
 @pytest.fixture
@@ -58,7 +66,8 @@ async def both(
     """A cluster with topics of its own."""
     found = Both(spark, broker, reader, tmp_path)
     keyless = await new_topic(2, cleanup__policy="delete")
-    found.topics = Topics(await new_topic(), await new_topic(2), keyless, "none")
+    any_time = await new_topic(message__timestamp__after__max__ms=2**63 - 1)
+    found.topics = Topics(any_time, await new_topic(2), keyless, "none")
     return found
 
 
@@ -75,13 +84,11 @@ async def some_records(out: Writer, topics: Topics, count: int = 12) -> None:
 
 
 async def test_an_archive_is_the_same_in_both_ways(both: Both, broker: Broker) -> None:
-    """In three captures, of which one comes while a transaction is open, and one finds nothing."""
+    """Before a transaction, while one is open, and when two are decided; then nothing is new."""
     topics = both.topics
     async with writer(broker) as plain:
         await some_records(plain, topics)
     entries = list(plain.written)
-    one, other = await both.capture()
-    assert archived(other) == archived(one) == in_order(entries)
     transaction = f"t-{topics.config}"
     async with writer(broker, transactional_id=transaction) as out:
         for commit in (True, False):
@@ -98,3 +105,47 @@ async def test_an_archive_is_the_same_in_both_ways(both: Both, broker: Broker) -
         assert other.parts == one.parts
         assert (verified(other).flaws, verified(other).gaps) == ((), ())
     assert sum(entry.aborted for entry in entries) == 3
+
+
+async def test_what_was_removed_is_a_gap(both: Both, broker: Broker) -> None:
+    """Before it was archived; what Kafka leaves out by itself is none."""
+    topics = both.topics
+    async with writer(broker) as out:
+        await some_records(out, topics, 3)
+        await both.capture()
+        await some_records(out, topics, 3)
+        async with admin(broker) as client:
+            gone = {TopicPartition(topics.status, 1): RecordsToDelete(before_offset=2)}
+            await client.delete_records(gone)
+        await some_records(out, topics, 1)
+        one, other = await both.capture()
+    assert list(other.gaps) == list(one.gaps) == [(topics.status, 1, range(1, 2))]
+    assert archived(other) == archived(one)
+
+
+async def test_topics_and_secrets(
+    both: Both, broker: Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    """Topics that connectors have of their own are found where the configs are read."""
+    own = await new_topic()
+    config = b'{"properties":{"password":"hunter2","offsets.storage.topic":"%s"}}' % own.encode()
+    async with writer(broker) as out:
+        await out.put(both.topics.config, 0, b"connector-a", config)
+        await out.put(own, 0, b'["a",{}]', b"1")
+    key = tmp_path / "key"
+    key.write_bytes(b64encode(bytes(64)))
+    secrets = encrypted(both.topics, key)
+    captured = await both.by_spark(secrets)
+    assert (captured.added, own in captured.cluster.ends) == (2, True)
+    (value,) = (one.value for one in archived(captured.cluster) if one.topic != own)
+    assert value is not None
+    assert (b"hunter2" in value, b"${encrypted:" in value) == (False, True)
+    assert (await both.by_spark(secrets)).added == 0
+
+
+async def test_a_time_that_spark_has_not(both: Both, broker: Broker) -> None:
+    """Its timestamps count microseconds: a record that is dated too late cannot be read by it."""
+    async with writer(broker) as out:
+        await out.put(both.topics.config, 0, b"connector-a", b"{}", timestamp=2**60)
+    with pytest.raises(NotCapturable, match=r"later than Spark can read .* --engine local"):
+        await both.by_spark()

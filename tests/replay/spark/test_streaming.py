@@ -16,7 +16,8 @@ from controlplane.core.state import Topics
 from replay.archive.cluster import open_cluster
 from replay.archive.store import Folder
 from replay.archive.verify import verified
-from tests.conftest import ROOT
+from tests.conftest import PROVE, ROOT
+from tests.kafka.conftest import RELEASES
 from tests.kafka.real import Broker
 from tests.kafka.writing import in_order, settled, writer
 from tests.replay.spark.test_capture import NewTopic
@@ -80,6 +81,7 @@ class Captures:
         return len([*self.archive.glob(f"cluster=real/{pattern}")])
 
 
+@pytest.mark.parametrize("broker", RELEASES if PROVE else RELEASES[-1:], indirect=True)
 async def test_killed_it_goes_on(
     broker: Broker, new_topic: NewTopic, kafka_jars: Path, tmp_path: Path
 ) -> None:

@@ -1,0 +1,152 @@
+"""What tasks do with rows of Spark's Kafka source, without Spark."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from controlplane.core.entry import Entry, batch_of
+from controlplane.core.state import Topics
+from replay.archive.appending import Appending
+from replay.archive.segments import SCHEMA, SIZES
+from replay.archive.store import Folder
+from replay.capture.capture import COMMIT_RECORDS
+from replay.capture.secrets import kept
+from replay.capture.spark import parts_of, places, vector
+from replay.capture.spark_tasks import Answer, Job, Seen, archive_rows, archived, runs
+from replay.kernels.batches import batch
+from tests.replay.archived import NAME, archive
+
+CONFIG = ("connect-configs", 0)
+
+SOURCE = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+"""The columns of Spark's source that matter."""
+
+
+def row(entry: Entry) -> dict[str, Any]:
+    """A record as the source gives it."""
+    headers = [{"key": name, "value": value} for name, value in entry.headers]
+    return {
+        "key": entry.key,
+        "value": entry.value,
+        "topic": entry.topic,
+        "partition": entry.partition,
+        "offset": entry.offset,
+        "timestamp": entry.timestamp * 1_000,
+        "headers": headers or None,
+    }
+
+
+def rows(*entries: Entry) -> pa.RecordBatch:
+    """Records as Spark hands them to Python."""
+    return pa.RecordBatch.from_pylist([row(one) for one in entries], SOURCE)
+
+
+def config(offset: int, value: bytes | None = b"{}", **more: Any) -> Entry:
+    """A record of the config topic."""
+    return Entry(*CONFIG, offset, more.pop("timestamp", offset), b"k", value, **more)
+
+
+ODD = [
+    config(0, headers=(("h", None), ("", b"\xff"), ("h", b""))),
+    config(1, None, timestamp=-1),
+    config(4, b"", timestamp=1_700_000_000_123),
+    config(5, aborted=True),
+]
+
+
+def test_rows_are_what_the_log_held() -> None:
+    """Headers, times, tombstones; whoever was not seen among committed ones was aborted."""
+    table = archive_rows(pa.Table.from_batches([rows(*ODD)]), Seen([(0, 2), (4, 5)]))
+    assert table.schema == SCHEMA
+    assert list(batch(*CONFIG, table).entries()) == ODD
+
+
+def test_runs_of_several_partitions() -> None:
+    """Each hole ends one, whatever batches they come in."""
+    other = [Entry("t", 1, offset, 0, None, None) for offset in (7, 8)]
+    found = [one for some in runs(iter([rows(*ODD, *other)])) for one in some.to_pylist()]
+    assert [(one["topic"], one["first"], one["behind"]) for one in found] == [
+        ("connect-configs", 0, 2),
+        ("connect-configs", 4, 6),
+        ("t", 7, 9),
+    ]
+    seen = Seen([(4, 6), (0, 2)])
+    assert seen.unseen(np.arange(-1, 7)).tolist() == [
+        offset not in (0, 1, 4, 5) for offset in range(-1, 7)
+    ]
+    assert Seen([]).unseen(np.arange(2)).tolist() == [True, True]
+
+
+def job(folder: Path) -> Job:
+    """A task that archives the config topic in a folder."""
+    appending = Appending(Folder(str(folder)), NAME, Topics(), sizes=SIZES)
+    end = appending.end_of(*CONFIG) or 0
+    filling = appending.filling(CONFIG, max(0, end - 1))
+    return Job({CONFIG: filling}, {CONFIG: Seen([(0, 99)])}, kept(Topics()), Topics())
+
+
+def answer(folder: Path, *entries: Entry) -> Answer:
+    """What a task says of these records."""
+    (told,) = [one for some in archived(iter([rows(*entries)]), job(folder)) for one in some[0]]
+    return msgspec.msgpack.decode(told.as_py(), type=Answer)
+
+
+def test_what_is_archived_is_compared(tmp_path: Path) -> None:
+    """And not added again; another record at its place is a sentence, not a failure of the task."""
+    archive(tmp_path, [config(0), config(1)])
+    found = answer(tmp_path, config(1), config(2))
+    assert (found.read, found.fresh, len(found.segments), found.wrong) == (2, 1, 1, "")
+    assert found.segments[0].start == 2
+    found = answer(tmp_path, config(1, b"[]"), config(2))
+    assert "offset 1 cannot be archived: another record is archived there" in found.wrong
+    assert (found.fresh, found.segments) == (0, ())
+
+
+def test_nothing_in_nothing_out(tmp_path: Path) -> None:
+    """A partition without records has no answer."""
+    assert [one.num_rows for one in archived(iter([]), job(tmp_path))] == [0]
+
+
+@pytest.mark.parametrize("ends", [{}, {CONFIG: 0}, {CONFIG: 3, ("t", 1): 2 * COMMIT_RECORDS}])
+def test_a_large_capture_counts_by_and_by(ends: dict[tuple[str, int], int]) -> None:
+    """Parts together are the whole; none is larger than what may be lost."""
+    spans = {place: range(end) for place, end in ends.items()}
+    parts = list(parts_of(spans))
+    assert all(sum(map(len, some.values())) <= COMMIT_RECORDS for some in parts)
+    for place, span in spans.items():
+        mine = [some[place] for some in parts if place in some]
+        assert mine[0].start == span.start
+        assert all(one.stop == other.start for one, other in pairwise(mine))
+        assert mine[-1].stop == span.stop
+
+
+def test_vectors_are_those_of_spark() -> None:
+    """There and back."""
+    found = {("t", 0): 5, ("t", 11): -2, ("u", 0): 0}
+    assert vector(found) == '{"t": {"0": 5, "11": -2}, "u": {"0": 0}}'
+    assert places(vector(found)) == found
+
+
+def test_a_batch_is_a_batch(tmp_path: Path) -> None:
+    """What a task writes is what this process would have written of the same records."""
+    (segment,) = answer(tmp_path / "spark", config(0), config(1)).segments
+    plain = Appending(Folder(str(tmp_path / "plain")), NAME, Topics())
+    plain.add(batch_of([config(0), config(1)]))
+    made = plain.commit()
+    assert made is not None
+    assert made.segments == (segment,)
