@@ -31,7 +31,7 @@ from controlplane.core.profiles import KIP, Profile, resolve
 from controlplane.core.state import ClusterState, Topics, check_topics
 from controlplane.follower import Follower, Notices
 from controlplane.follower import Limits as FollowerLimits
-from controlplane.logs.log import Log, LogError, LogNotUsable
+from controlplane.logs.log import Log, LogError, LogNotUsable, Named
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import is_cluster, path_of
 from controlplane.observe import Logger, logger
@@ -189,6 +189,7 @@ class ControlPlane:
             self._context.profile,
             self._context.plugins,
             commands=self,
+            cluster_id=self._log.cluster_id if isinstance(self._log, Named) else None,
             worker=self._context.worker,
             log=self._log,
             watching=self._watching,

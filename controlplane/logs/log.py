@@ -106,6 +106,16 @@ class MayBeInterrupted(Protocol):
 
 
 @runtime_checkable
+class Named(Protocol):
+    """A log that has a name of its own, which goes with it wherever it is copied."""
+
+    @property
+    def cluster_id(self) -> str | None:
+        """As a Kafka cluster's: 22 characters of Base64. None: it has not got one yet."""
+        ...
+
+
+@runtime_checkable
 class Log(ReadableLog, Protocol):
     """A log of our own, which we may also write to."""
 

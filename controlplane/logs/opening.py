@@ -19,6 +19,7 @@ from controlplane.settings.parts import READER, SQLITE
 
 if TYPE_CHECKING:
     from controlplane.logs.kafka.reader import KafkaReader
+    from controlplane.logs.sqlite import SqliteLog
 
 
 class DumpForm(msgspec.Struct, frozen=True):
@@ -54,7 +55,7 @@ class Opened(NamedTuple):
     """`kafka`, `sqlite`, or the format of a dump."""
     problems: tuple[str, ...] = ()
     cluster_id: str | None = None
-    """What the cluster calls itself; None: it is no cluster."""
+    """What a cluster, or an embedded log, calls itself; None: it has no name."""
 
 
 async def open_log(where: str, how: Opening | None = None) -> Opened:
@@ -84,7 +85,8 @@ async def _open(where: str, how: Opening) -> Opened:
         return Opened(reader, "kafka", cluster_id=reader.cluster_id)
     if is_embedded(where):
         check_form(where, "sqlite", how.form)
-        return Opened(await _open_sqlite(where, how), "sqlite")
+        log = await _open_sqlite(where, how)
+        return Opened(log, "sqlite", cluster_id=log.cluster_id)
     dump = open_dump(path_of(where), how)
     check_form(where, dump.format, how.form)
     check_whole(where, dump)
@@ -157,7 +159,7 @@ def shown(problem: Problem) -> str:
     return f"line {problem.line} {problem.reason}"
 
 
-async def _open_sqlite(where: str, how: Opening) -> ReadableLog:
+async def _open_sqlite(where: str, how: Opening) -> "SqliteLog":
     # Here, not above: reading a dump or a cluster needs no SQLite.
     from controlplane.logs.sqlite import SqliteLog, SqliteSettings  # noqa: PLC0415
 

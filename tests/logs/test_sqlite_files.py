@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from base64 import urlsafe_b64decode
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +15,7 @@ import pytest
 from controlplane.core.entry import Entry
 from controlplane.logs.log import LogCorrupt, LogError, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite import SqliteLog
-from controlplane.logs.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION, upgrade
+from controlplane.logs.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION, cluster_id, upgrade
 from tests.jars import ROOT
 from tests.logs.contract import make_topics, record
 from tests.logs.folder import everything_below, names
@@ -244,7 +245,7 @@ def test_upgrade_from_every_version(version: int) -> None:
 TABLES = ("VIEW entry", "TABLE log", "TABLE fence", "TABLE partition")
 """What version 1 has."""
 
-LATER_TABLES = ("TABLE snapshot", "TABLE piece")
+LATER_TABLES = ("TABLE snapshot", "TABLE piece", "TABLE cluster")
 """What came since."""
 
 
@@ -280,3 +281,50 @@ async def test_older_schema_that_can_be_read(tmp_path: Path) -> None:
     assert await log.snapshots.finish(number, b"", 1)
     assert await everything(log) == by_place(SAMPLE)
     await log.close()
+
+
+# --- a name of its own -----------------------------------------------------------------------
+
+
+async def name_of(path: Path, **how: bool) -> str | None:
+    """What a log is called when it is opened."""
+    log = await SqliteLog.open(path, **how)  # type: ignore[arg-type]  # flags
+    await log.close()
+    return log.cluster_id
+
+
+async def test_a_log_is_called_the_same_for_ever(tmp_path: Path) -> None:
+    """As a Kafka cluster is: by whoever reads or writes it, and in its backups."""
+    path = tmp_path / "control.log"
+    name = await name_of(path)
+    assert name is not None
+    assert (len(name), len(urlsafe_b64decode(f"{name}=="))) == (22, 16)
+    assert await name_of(path) == await name_of(path, read_only=True) == name
+    log = await SqliteLog.open(path, read_only=True)
+    await log.backup(tmp_path / "copy.log")
+    await log.close()
+    assert await name_of(tmp_path / "copy.log") == name
+    assert await name_of(tmp_path / "another.log") != name
+
+
+async def test_an_older_log_is_named_by_its_next_writer(tmp_path: Path) -> None:
+    """Who only reads it changes nothing; neither does a name that somebody has taken away."""
+    path = tmp_path / "control.log"
+    await make_log(path)
+    sql(path, "DROP TABLE cluster", "PRAGMA user_version = 2")
+    assert await name_of(path, read_only=True) is None
+    name = await name_of(path)
+    assert name is not None
+    assert await name_of(path, read_only=True) == name
+    sql(path, "DELETE FROM cluster")
+    assert await name_of(path) is None
+
+
+def test_no_name_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka's never do, so that they can be given on a command line."""
+    made = iter(["-" * 22, "a" * 22])
+    monkeypatch.setattr("secrets.token_urlsafe", lambda _: next(made))
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    upgrade(connection)
+    assert cluster_id(connection) == "a" * 22
+    connection.close()

@@ -58,7 +58,7 @@ def _of_any_type(schema: str, name: str) -> Amend:
 
 
 AMENDED: tuple[tuple[Amend, str], ...] = (
-    (_nullable("ServerInfo", "kafka_cluster_id"), "an embedded log is of no Kafka cluster"),
+    (_nullable("ServerInfo", "kafka_cluster_id"), "a log in memory is called nothing"),
     (_nullable("ConfigKeyInfo", "default_value"), "null where there is no default"),
     (_nullable("ConfigValueInfo", "value"), "null where there is no value"),
     (_nullable("ConfigInfo", "definition"), "null for a key that nobody has defined"),

@@ -20,6 +20,7 @@ from controlplane.logs.sqlite.errors import log_errors
 from controlplane.logs.sqlite.ledger import Ledger
 from controlplane.logs.sqlite.pool import Pool
 from controlplane.logs.sqlite.rows import OFFSET_MASK
+from controlplane.logs.sqlite.schema import cluster_id
 from controlplane.logs.sqlite.settings import SqliteSettings
 from controlplane.logs.sqlite.snapshots import SqliteShelf
 from controlplane.logs.sqlite.watch import Watch
@@ -43,6 +44,9 @@ class SqliteLog:
 
     def __init__(self, path: Path, settings: SqliteSettings, connections: "_Connections") -> None:
         self.path = path
+        self.cluster_id = connections.cluster_id
+        """What the log calls itself, as a Kafka cluster does; None: no writer has upgraded it yet
+        to a schema in which it has a name."""
         self.notices: tuple[str, ...] = _notices() if connections.writing else ()
         self._settings = settings
         self._leaves_none = connections.leaves_none
@@ -241,6 +245,7 @@ def _notices() -> tuple[str, ...]:
 
 class _Connections(NamedTuple):
     watching: sqlite3.Connection
+    cluster_id: str | None
     writing: sqlite3.Connection | None = None
     leaves_none: bool = False
     """SQLite's companions of the file were not there before, and are not to be there after."""
@@ -254,6 +259,7 @@ def _open(path: Path, *, create: bool, read_only: bool, limits: SqliteSettings) 
     if read_only:
         alone = not traces.wal_of(path).exists()
         files.check_readable(path, limits)
-        return _Connections(files.connect(path, "ro"), leaves_none=alone)
+        watching = files.connect(path, "ro")
+        return _Connections(watching, cluster_id(watching), leaves_none=alone)
     writing = files.connect_writer(path, limits)
-    return _Connections(files.connect(path, "ro"), writing)
+    return _Connections(files.connect(path, "ro"), cluster_id(writing), writing)

@@ -1,5 +1,6 @@
 """Tables of the embedded log, and how a file of an older version becomes one of this version."""
 
+import secrets
 import sqlite3
 from collections.abc import Sequence
 
@@ -60,6 +61,11 @@ MIGRATIONS: Sequence[Sequence[str]] = (
              PRIMARY KEY (snapshot, place)
            )""",
     ),
+    (
+        # What the log is called for as long as there is a copy of it: one row, never changed.
+        "CREATE TABLE cluster (id TEXT NOT NULL)",
+        "INSERT INTO cluster VALUES (new_cluster_id())",
+    ),
 )
 """Entry n brings a file of version n to version n+1. Entries are added, never changed."""
 
@@ -70,10 +76,18 @@ READABLE_VERSION = 1
 """The oldest version that is read as it is: what came since can be done without."""
 
 
+NAMED_VERSION = 3
+"""The oldest version in which a log has a name of its own."""
+
+ID_BYTES = 16
+"""Of the name, before it becomes 22 characters of Base64: those of Kafka's `Uuid`."""
+
+
 def upgrade(
     connection: sqlite3.Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS
 ) -> None:
     """Bring the schema up to date inside of the transaction that the caller has begun."""
+    connection.create_function("new_cluster_id", 0, _new_cluster_id)
     version = schema_version(connection)
     for statements in migrations[version:]:
         for statement in statements:
@@ -86,3 +100,18 @@ def schema_version(connection: sqlite3.Connection) -> int:
     """Version of the schema that a file has; 0 where nothing has been made yet."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
+
+
+def cluster_id(connection: sqlite3.Connection) -> str | None:
+    """What a log is called; None: it is of a version in which it is called nothing."""
+    if schema_version(connection) < NAMED_VERSION:
+        return None
+    found = connection.execute("SELECT id FROM cluster").fetchone()
+    return None if found is None else str(found[0])
+
+
+def _new_cluster_id() -> str:
+    """A name as Kafka gives them (`Uuid.randomUuid`): random, and not like an option's."""
+    while (made := secrets.token_urlsafe(ID_BYTES)).startswith("-"):
+        pass
+    return made

@@ -188,3 +188,13 @@ def test_what_is_wanted_where_nothing_is_reported(cluster: Cluster, verb: str, w
     assert f"State:  {wanted} (wanted)" in cluster.done("describe", "orders")
     assert "status" not in cluster.json("get")["orders"]
     assert cluster.json("describe", "orders")["status"] is None
+
+
+def test_a_log_has_a_name(cluster: Cluster) -> None:
+    """As a Kafka cluster: the same each time, and where it is served."""
+    cluster.create()
+    about = cluster.json("get", "info")
+    assert len(about["kafka_cluster_id"]) == 22
+    cluster.done("pause", "orders")
+    assert cluster.json("get", "info") == about
+    assert f"of the Kafka cluster {about['kafka_cluster_id']}" in cluster.done("get", "info")
