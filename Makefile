@@ -14,7 +14,7 @@ DEMO := .cache/$(basename $(basename $(notdir $(HISTORY)))).db
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test prove check lint types format scenarios scenarios-rewrite bench oracle lock clean
+.PHONY: help setup run test prove check lint types format scenarios scenarios-rewrite bench spark-jars oracle lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,10 @@ bench: $(READY) ## Measure everything, beside others: half an hour
 	$(BIN)/python -m benchmarks.boot
 	$(BIN)/python -m benchmarks.rest
 	$(BIN)/python -m benchmarks.replay --folder .cache/fleet
+
+spark-jars: ## Fetch Spark's Kafka source into .cache/spark-jars, for `replay capture --engine spark`
+	@tools/java
+	tools/spark-jars .cache/spark-jars
 
 oracle: $(READY) ## Compare with Kafka's own classes; write docs/releases.md and the catalogues anew
 	@tools/java

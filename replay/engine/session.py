@@ -107,22 +107,22 @@ def _complaint(said: IO[bytes]) -> str:
 
 def check_java() -> None:
     """Raise `NoSpark` unless there is a Java that Spark can use."""
-    release = java_release()
-    if release is None or release < OLDEST_JAVA:
-        there = "there is none" if release is None else f"this is {release}"
+    java = java_number()
+    if java is None or java < OLDEST_JAVA:
+        there = "there is none" if java is None else f"this is {java}"
         raise NoSpark(
             f"Spark needs Java {OLDEST_JAVA} or newer, and {there}: install it, or set JAVA_HOME"
         )
 
 
-def java_release() -> int | None:
-    """The feature release of the Java that Spark would take; None: there is none."""
+def java_number() -> int | None:
+    """Which Java Spark would take: 8, 17, 21; None: there is none."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if java is None:
         return None
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
-    # 1.8.0_292 was 8; since 9 the first number is the release.
+    # 1.8.0_292 was Java 8; since 9 it is the first number.
     found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
     return int(found[1]) if found else None
 

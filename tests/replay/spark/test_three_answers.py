@@ -83,10 +83,10 @@ def test_recorded_clusters_at_every_observed_point(spark: SparkSession, tmp_path
         points = observed(read_story(HISTORIES / f"{name}.story.jsonl"))
         every = [one for one in PROFILES if one.exactly_once_support or not exactly_once]
         for moment, readers in [*points.items(), (None, every)]:
+            expected += [served(log, moment, readers, exactly_once=exactly_once)] * 2
             for derived in (True, False):
                 local = Local(cluster, Options(exactly_once, derived))
                 asked.append(Asked(local, local.plan(moment, readers), readers))
-                expected.append(served(log, moment, readers, exactly_once=exactly_once))
     found = Spark(spark, SLICED._replace(slice_rows=50)).states(asked)
     assert found == expected
     assert len(found) > 100
