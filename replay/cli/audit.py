@@ -12,23 +12,15 @@ from controlplane.core.state import Topics
 from replay.audit import Audited, Cluster, audited, together
 from replay.audit.catalogue import KINDS
 from replay.audit.thresholds import Thresholds, known, thresholds
-from replay.audit.trail.lines import read_trail
 from replay.audit.trail.trail import Request, Trail
 from replay.cli.fleet import Job, for_each, resume_option, worst
 from replay.cli.found import Found, print_fleet
 from replay.cli.logs import Asked, Log, logs_argument
 from replay.cli.printing import output_option, print_json, read_profile, say, table
-from replay.errors import ReplayError
+from replay.cli.trails import requests_by_cluster, trail_option
 from replay.findings import Finding, Severity, called
 
-PROBLEMS_SHOWN = 5
-"""Lines of an audit stream that cannot be read and are named; the others are counted."""
-
 _SEVERITIES = [severity.value for severity in Severity]
-
-
-class BadTrail(ReplayError):
-    """A file that is no audit stream. The message says why."""
 
 
 class _Wanted(NamedTuple):
@@ -56,14 +48,7 @@ def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.command()
 @logs_argument
 @click.option("--release", metavar="V", default=KIP, help="Of its workers. [default: kip]")
-@click.option(
-    "--trail",
-    "trails",
-    metavar="[NAME=]FILE",
-    multiple=True,
-    help="Who asked for what: JSON lines, CloudEvents, or an access log (common, combined); of "
-    "one cluster, or of all.",
-)
+@trail_option
 @click.option(
     "--kind",
     "kinds",
@@ -105,7 +90,7 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """
     profile, limits = read_profile(release), _thresholds(told)
     check_support(profile, exactly_once=any(one.reading.exactly_once for one in asked))
-    look = _Look(profile, limits, _requests_by_cluster(asked, trails))
+    look = _Look(profile, limits, requests_by_cluster(asked, trails))
     done = for_each(asked, Job("auditing", look, Told), resume)
     everything = together(one.audited for one in done.results.values())
     found = Found(
@@ -140,38 +125,9 @@ class _Look(msgspec.Struct, frozen=True):
         return Told(log.topics, audited(cluster, self.limits))
 
 
-def _requests_by_cluster(asked: Sequence[Asked], told: Sequence[str]) -> dict[str, list[Request]]:
-    """What is told of each cluster: `NAME=FILE` of one, `FILE` of all."""
-    requests: dict[str, list[Request]] = {one.cluster: [] for one in asked}
-    for text in told:
-        name, equals, path = text.partition("=")
-        one_cluster = bool(equals) and name in requests
-        for found in _requests(Path(path if one_cluster else text)):
-            for cluster in [name] if one_cluster else requests:
-                requests[cluster].append(found)
-    return requests
-
-
 def _thresholds(told: Sequence[str]) -> Thresholds:
     pairs = (text.partition("=") for text in told)
     return thresholds({name.strip(): value.strip() for name, _, value in pairs})
-
-
-def _requests(path: Path) -> list[Request]:
-    """The requests of an audit stream; lines that are none are told of."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as lines:
-            read = read_trail(lines)
-    except OSError as error:
-        raise BadTrail(f"{path} cannot be read ({error.strerror}): check the path") from None
-    if read.problems and len(read.problems) == read.lines:
-        raise BadTrail(f"{path} is no audit stream: {read.problems[0]}")
-    for problem in read.problems[:PROBLEMS_SHOWN]:
-        click.echo(f"{path}: {problem}", err=True)
-    more = len(read.problems) - PROBLEMS_SHOWN
-    if more > 0:
-        click.echo(f"{path}: … and {more} more lines", err=True)
-    return read.requests
 
 
 def _print(found: Found) -> None:

@@ -79,21 +79,27 @@ def for_each(asked: Sequence[Asked], job: Job[T], resume: Path | None = None) ->
     Where only one was named, what is wrong with it is raised as it is. Ctrl-C ends the command.
     """
     done: Done[T] = Done({}, {})
-    with bar() as shown:
-        shown.begin(job.name, len(asked))
-        for one in asked:
-            try:
-                done.results[one.cluster] = _one(one, job, resume)
-            except _INPUT as error:
-                if len(asked) == 1 or isinstance(error, NotKept):
-                    raise
-                done.failed[one.cluster] = safe(str(error))
-            except KeyboardInterrupt:
-                raise _interrupted(len(done.results), len(asked), resume) from None
-            shown.advance(1)
+    try:
+        with bar() as shown:
+            shown.begin(job.name, len(asked))
+            for one in asked:
+                _add(done, one, job, resume, alone=len(asked) == 1)
+                shown.advance(1)
+    except KeyboardInterrupt:
+        raise _interrupted(len(done.results), len(asked), resume) from None
     for cluster, sentence in done.failed.items():
         click.echo(f"Error: {cluster}: {sentence}", err=True)
     return done
+
+
+def _add(done: Done[T], one: Asked, job: Job[T], resume: Path | None, *, alone: bool) -> None:
+    """What comes of one cluster."""
+    try:
+        done.results[one.cluster] = _one(one, job, resume)
+    except _INPUT as error:
+        if alone or isinstance(error, NotKept):
+            raise
+        done.failed[one.cluster] = safe(str(error))
 
 
 def _interrupted(done: int, of: int, resume: Path | None) -> SystemExit:

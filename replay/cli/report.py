@@ -10,6 +10,7 @@ from controlplane.core.safe_text import count
 from replay.cli.fleet import Done, Job, for_each, resume_option
 from replay.cli.logs import Asked, Log, logs_argument
 from replay.cli.printing import read_profile, say
+from replay.cli.trails import requests_by_cluster, trail_option
 from replay.errors import NotWritable
 from replay.report import Limits, Look, Looked, page
 from replay.report.looking import Records
@@ -35,6 +36,7 @@ OLDEST_LINE = "2.8"
     multiple=True,
     help=f"What they may become; repeat. [default: each release line from {OLDEST_LINE} on]",
 )
+@trail_option
 @resume_option
 @click.pass_context
 def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
@@ -43,6 +45,7 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     file: Path,
     release: str,
     goals: tuple[str, ...],
+    trails: tuple[str, ...],
     resume: Path | None,
 ) -> None:
     """Write one page about everything that is named: it opens anywhere, and asks nobody.
@@ -54,7 +57,8 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     profile = read_profile(release)
     check_support(profile, exactly_once=any(one.reading.exactly_once for one in asked))
     towards = tuple(map(read_profile, goals)) if goals else _lines()
-    look = _Looking(Look(profile, towards, Limits.shared_by(len(asked))))
+    limits, requests = Limits.shared_by(len(asked)), requests_by_cluster(asked, trails)
+    look = _Looking(Look(profile, towards, limits, requests))
     done = for_each(asked, Job("looking", look, Looked), resume)
     if done.results:
         _write(file, done)

@@ -23,7 +23,9 @@ class Span(msgspec.Struct, frozen=True):
     """The record that began it; of several the last."""
     words: str
     failed: bool = False
-    """Of several: whether a failure is among them."""
+    """Whether it is a failure; of several: whether one is among them."""
+    number: int = 1
+    """Of several: how many."""
 
 
 class Mark(msgspec.Struct, frozen=True):

@@ -20,7 +20,6 @@ from controlplane.core.records import (
     TargetState,
     TaskStatus,
 )
-from controlplane.core.safe_text import count
 from replay.audit.reading import Told
 from replay.report.facts import MIXED, Mark, Span, Timeline
 from replay.report.limits import MARKS, SPANS
@@ -97,10 +96,9 @@ class Lane:
 
 
 def _merged(before: Span, span: Span) -> Span:
-    number = int(before.words.split()[0]) if before.state == MIXED else 1
-    words = count(number + 1, "state") + " in a short time"
-    failed = before.failed or span.failed
-    return Span(before.begin_ms, span.end_ms, MIXED, span.place, words, failed)
+    number, failed = before.number + 1, before.failed or span.failed
+    words = f"{number} states in a short time"
+    return Span(before.begin_ms, span.end_ms, MIXED, span.place, words, failed, number)
 
 
 class Marks:

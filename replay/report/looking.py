@@ -15,6 +15,7 @@ from controlplane.core.shown_records import key, place, value
 from controlplane.core.state import ConfigState, Topics
 from replay.audit import Audited, Cluster, audited
 from replay.audit.reading import read
+from replay.audit.trail.trail import Request, Trail
 from replay.compat import Verdict, assess, roll
 from replay.compat.told import VERDICTS, ToldConnector, ToldRoll, told
 from replay.findings import Finding, Severity
@@ -54,6 +55,8 @@ class Look(msgspec.Struct, frozen=True):
     goals: tuple[Profile, ...]
     """The releases that it is compared with."""
     limits: Limits
+    requests: dict[str, list[Request]] = {}
+    """By cluster, who asked for what, as others have written it down."""
 
     def __call__(self, log: Records) -> Looked:
         """What is told of a cluster."""
@@ -66,7 +69,8 @@ class _Looking:
     def __init__(self, look: Look, log: Records) -> None:
         self._look, self._log, self._limits = look, log, look.limits
         support = log.exactly_once and look.profile.exactly_once_support
-        self._cluster = Cluster(log.cluster, log.entries, look.profile, log.topics, support)
+        trail = Trail(look.requests.get(log.cluster, ()))
+        self._cluster = Cluster(log.cluster, log.entries, look.profile, log.topics, support, trail)
         self._time = _time_of(log.entries)
         self._config = ConfigState()
 

@@ -1,6 +1,8 @@
 """`audit`, `compat` and `lint` over archives of many clusters, as people call them."""
 
 import json
+import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +10,12 @@ import msgspec
 import pytest
 
 from controlplane.core.state import Topics
+from replay.archive.segments import SIZES
 from replay.cli.fleet import INTERRUPTED, Job, for_each
 from replay.cli.logs import Log, Reading, clusters_of
-from tests.recorded import HISTORIES
+from tests.recorded import HISTORIES, recorded_entries
 from tests.replay.archived import capture, log_of
-from tests.replay.cli.calling import call, content, refusal
+from tests.replay.cli.calling import call, content, refusal, started, wait_for
 from tests.replay.compat.planting import Planted, running, stopped
 
 ROLL = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
@@ -229,3 +232,24 @@ def test_ctrl_c_leaves_what_is_finished(
     assert "interrupted: 2 of 3 clusters were done; " in capsys.readouterr().err
     names = {path.name.partition("-")[0] for path in (tmp_path / "kept").glob("*.json")}
     assert names == ({"east", "north"} if kept else set())
+
+
+def test_an_interrupted_job_goes_on(tmp_path: Path) -> None:
+    """A real signal, somewhere on the way; what was finished is not done again."""
+    history, names = log_of(recorded_entries("life-3.9")), [f"life-{n:02}" for n in range(8)]
+    for name in names:
+        capture(tmp_path / "fleet", history, name=name, sizes=SIZES)
+    kept, page = tmp_path / "kept", tmp_path / "page.html"
+    words = ("report", tmp_path / "fleet", "--to", page, "--resume", kept)
+    with started(*words) as process:
+        wait_for(kept)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate()
+    assert process.returncode == INTERRUPTED
+    done = {name: text for name, text in content(kept).items() if name.endswith(".json")}
+    (number,) = re.findall(r"interrupted: (\d) of 8 clusters were done; --resume .* goes on", told)
+    assert int(number) <= len(done) <= int(number) + 1 <= 8
+    assert not page.exists()
+    assert call(*words).code == 0
+    assert content(kept).items() >= done.items()
+    assert len([*kept.glob("*.json")]) == 8

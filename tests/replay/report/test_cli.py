@@ -72,3 +72,12 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     said = call("report", ROLL, "--to", tmp_path / "nowhere" / "page.html", "--towards", "4.3")
     assert "page.html cannot be written (No such file or directory)" in refusal(said)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_who_did_it(tmp_path: Path) -> None:
+    """An audit stream tells it in the page, too."""
+    event = '{"at_ms": 1795215001000, "user": "bob", "path": "/connectors/orders/config"}'
+    (tmp_path / "trail").write_text(event)
+    words = ("report", LIFE, "--to", tmp_path / "page.html", "--towards", "4.3")
+    call(*words, "--trail", tmp_path / "trail")
+    assert " by bob, as the audit stream has it" in (tmp_path / "page.html").read_text()
