@@ -14,9 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from controlplane.core.codec.config import decode_config
 from controlplane.core.codec.offsets import frozen
-from controlplane.core.each_profile import Disagreement, as_one
 from controlplane.core.entry import Entry
 from controlplane.core.evolve.config import ConfigFold, ConfigRows
 from controlplane.core.evolve.flat import flat
@@ -24,6 +22,7 @@ from controlplane.core.owners import owner
 from controlplane.core.profiles import Profile
 from controlplane.core.records import ConfigRecord, Invalid, TaskConfig
 from controlplane.core.state import ConfigState, Topics
+from replay.timeline.decoding import Decoded
 
 BITS = 256
 
@@ -38,7 +37,7 @@ def shown(number: int) -> str:
 
 def config_digest(state: ConfigState) -> int:
     """The digest of a state, from all of its rows."""
-    hashes = _Hashes()
+    hashes = Hashes()
     total = hashes.whole(state.offset, state.session_key)
     for table in ConfigRows._fields:
         for name, value in getattr(state, table).items():
@@ -46,28 +45,7 @@ def config_digest(state: ConfigState) -> int:
     return total & _ALL
 
 
-class Decoded(NamedTuple):
-    """A record of the config topic, read once for all releases where they agree about it."""
-
-    entry: Entry
-    record: ConfigRecord | Invalid | None
-    """None: they do not."""
-
-
-def decoded(entries: Sequence[Entry], profiles: Sequence[Profile]) -> "Work":
-    """Some records, to be folded by all of these releases."""
-    everyone = as_one(profiles)
-    return Work([Decoded(entry, _decoded(entry, everyone)) for entry in entries], _Hashes())
-
-
-def _decoded(entry: Entry, profile: Profile) -> ConfigRecord | Invalid | None:
-    try:
-        return decode_config(entry.key, entry.value, profile)
-    except Disagreement:
-        return None
-
-
-class _Hashes:
+class Hashes:
     """The hash of each row. A value that several rows or releases have is looked at once."""
 
     def __init__(self) -> None:
@@ -118,18 +96,19 @@ def _number(table: str, name: str, task: int, content: bytes) -> int:
     return int.from_bytes(blake2b(where + content, digest_size=BITS // 8).digest())
 
 
-class Work(NamedTuple):
+class Work:
     """Records to be folded, and what is known of their values."""
 
-    records: list[Decoded]
-    hashes: _Hashes
+    def __init__(self, records: Sequence[Decoded]) -> None:
+        self.records = records
+        self.hashes = Hashes()
 
 
 class _Connector(NamedTuple):
     """The rows of a connector, the hash of each, and of the tasks that wait one by one."""
 
     rows: ConfigRows
-    hashes: tuple[int, ...]
+    hashes: Sequence[int]
     waiting: Mapping[int, int]
 
 
@@ -139,29 +118,38 @@ _AT_DEFERRED = _TABLES.index(_DEFERRED)
 _NONE = _Connector(ConfigRows(), (0,) * len(_TABLES), {})
 
 
-def _updated(was: _Connector, rows: ConfigRows, name: str, hashes: _Hashes) -> _Connector:
-    """The same with the rows that are there now. Rows are replaced, never changed in place."""
-    found = list(was.hashes)
-    waiting = was.waiting
+class _Changed(NamedTuple):
+    """A connector after a record, and by how much the sum of its hashes is another one now."""
+
+    connector: _Connector
+    by: int
+
+
+def _updated(was: _Connector, rows: ConfigRows, name: str, hashes: Hashes) -> _Changed:
+    """The rows that are there now. Rows are replaced, never changed in place."""
+    found, waiting, by = list(was.hashes), was.waiting, 0
     for at in compress(_PLACES, map(is_not, was.rows, rows)):
         after: Any = rows[at]
-        found[at] = 0 if after is None else hashes.row(_TABLES[at], name, after)
+        number = 0 if after is None else hashes.row(_TABLES[at], name, after)
+        by += number - found[at]
+        found[at] = number
         if at == _AT_DEFERRED:
             waiting = {
                 task: hashes.cell(_DEFERRED, name, task, one) for task, one in (after or {}).items()
             }
-    return _Connector(rows, tuple(found), waiting)
+    return _Changed(_Connector(rows, found, waiting), by)
 
 
-def _joined(was: _Connector, rows: ConfigRows, record: TaskConfig, hashes: _Hashes) -> _Connector:
+def _joined(was: _Connector, rows: ConfigRows, record: TaskConfig, hashes: Hashes) -> _Changed:
     """The same with one more task that waits: the only rows that are changed in place."""
     name, task = record.connector, record.task
     one = hashes.cell(_DEFERRED, name, task, record.properties)
-    found = list(was.hashes)
-    found[_AT_DEFERRED] += one - was.waiting.get(task, 0)
+    by = one - was.waiting.get(task, 0)
     if was.rows.deferred is None:
-        found[_AT_DEFERRED] += hashes.cell(_DEFERRED, name, -1, None)
-    return _Connector(rows, tuple(found), {**was.waiting, task: one})
+        by += hashes.cell(_DEFERRED, name, -1, None)
+    found = list(was.hashes)
+    found[_AT_DEFERRED] += by
+    return _Changed(_Connector(rows, found, {**was.waiting, task: one}), by)
 
 
 class Digesting:
@@ -192,25 +180,22 @@ class Digesting:
         """Nothing: every record has been told of."""
         return []
 
-    def _after(self, one: Decoded, hashes: _Hashes) -> int:
-        entry, record = one
-        if record is None:
-            record = decode_config(entry.key, entry.value, self.profile)
-        self.fold.take(entry, record)
-        name = self._owner(entry)
+    def _after(self, one: Decoded, hashes: Hashes) -> int:
+        record = one.fold(self.fold)
+        name = self._owner(one.entry)
         if name is not None:
             self.sum += self._change(name, record, hashes)
         return (self.sum + hashes.whole(self.fold.offset, self.fold.session_key)) & _ALL
 
-    def _change(self, name: str, record: ConfigRecord | Invalid, hashes: _Hashes) -> int:
+    def _change(self, name: str, record: ConfigRecord | Invalid, hashes: Hashes) -> int:
         """By how much a record has changed the sum of what is known of a connector."""
         was, rows = self.known.get(name, _NONE), self.fold.of(name)
         if isinstance(record, TaskConfig):
             now = _joined(was, rows, record, hashes)
         else:
             now = _updated(was, rows, name, hashes)
-        self.known[name] = now
-        return sum(now.hashes) - sum(was.hashes)
+        self.known[name] = now.connector
+        return now.by
 
     def _owner(self, entry: Entry) -> str | None:
         if entry.key not in self.owners:

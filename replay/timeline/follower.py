@@ -1,21 +1,29 @@
 """Following what is known of connectors, record by record, through the core's own folds."""
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any, NamedTuple
 
 from controlplane.core import javajson
 from controlplane.core.codec.offsets import decode_offset, decode_partition
-from controlplane.core.diff import Aspect, plain_status, same
+from controlplane.core.diff import Aspect, plain_status
 from controlplane.core.entry import Entry
 from controlplane.core.evolve.config import ConfigFold
 from controlplane.core.evolve.offsets import OffsetFold
 from controlplane.core.evolve.status import StatusFold
-from controlplane.core.order import Placed
 from controlplane.core.owners import owner
 from controlplane.core.profiles import Profile
-from controlplane.core.records import Invalid, Status
+from controlplane.core.records import Invalid, Status, TaskConfig
 from controlplane.core.state import Topics
-from replay.timeline.intervals import Fact, Facts, Interval, Moment, of_config, of_status
+from replay.timeline.decoding import Decoded
+from replay.timeline.intervals import (
+    Fact,
+    Facts,
+    Interval,
+    Moment,
+    holds,
+    of_config,
+    of_status,
+)
 
 AnyFold = ConfigFold | StatusFold | OffsetFold
 
@@ -56,7 +64,7 @@ class Follower:
         """Another one that knows the same, and goes on by itself."""
         return Follower(self.wanted, profile, self)
 
-    def take(self, chunk: Sequence[Placed]) -> list[Interval]:
+    def take(self, chunk: Sequence[Decoded]) -> list[Interval]:
         """Fold some records; the facts that they ended."""
         ended: list[Interval] = []
         for one in chunk:
@@ -64,17 +72,39 @@ class Follower:
             connector = self._owner(entry)
             if connector is None or (entry.aborted and not self.wanted.aborted):
                 continue
-            self.fold.apply(entry)
-            moment = Moment(one.time_ms, entry.position)
-            subject: Hashable = entry.key if isinstance(self.fold, OffsetFold) else connector
-            known = self.known.get(subject) or Known(connector, {})
-            now = self._facts(known, entry)
-            if now:
-                self.known[subject] = Known(connector, dict(_since(known, now, moment)))
-            else:
-                self.known.pop(subject, None)
-            ended += _ended(known, now, moment)
+            if not isinstance(self.fold, ConfigFold):
+                self.fold.apply(entry)
+            elif isinstance(one.fold(self.fold), TaskConfig):
+                continue  # it waits for a commit: no fact is another one yet
+            ended += self._noted(connector, entry, Moment(one.time_ms, entry.position))
         return ended
+
+    def _noted(self, connector: str, entry: Entry, moment: Moment) -> list[Interval]:
+        """Know the facts that hold behind a record; those that it ended."""
+        subject: Hashable = entry.key if isinstance(self.fold, OffsetFold) else connector
+        known = self.known.get(subject) or Known(connector, {})
+        now = self._facts(known, entry)
+        stays = {
+            fact
+            for fact, (value, _) in known.facts.items()
+            if fact in now and _holds(value, now[fact])
+        }
+        if len(stays) == len(known.facts) == len(now):
+            return []
+        self.known[subject] = Known(
+            connector,
+            {
+                fact: known.facts[fact] if fact in stays else (value, moment)
+                for fact, value in now.items()
+            },
+        )
+        if not now:
+            del self.known[subject]
+        return [
+            Interval(connector, *fact, _plain(value), since, moment)
+            for fact, (value, since) in known.facts.items()
+            if fact not in stays
+        ]
 
     def rest(self) -> list[Interval]:
         """The facts that hold at the end."""
@@ -120,21 +150,8 @@ def _of_offset(fold: OffsetFold, known: Known, key: bytes | None, profile: Profi
     return {fact: f"undecodable: {value.reason}" if isinstance(value, Invalid) else value}
 
 
-def _since(known: Known, now: Facts, moment: Moment) -> Iterator[tuple[Fact, tuple[Any, Moment]]]:
-    """The facts with the moments since which they hold."""
-    for fact, value in now.items():
-        was = known.facts.get(fact)
-        yield fact, was if was is not None and _holds(was[0], value) else (value, moment)
-
-
-def _ended(known: Known, now: Facts, moment: Moment) -> Iterator[Interval]:
-    for fact, (value, since) in known.facts.items():
-        if fact not in now or not _holds(value, now[fact]):
-            yield Interval(known.connector, *fact, _plain(value), since, moment)
-
-
 def _holds(was: Any, now: Any) -> bool:
-    return was is now or same(_plain(was), _plain(now))
+    return was is now or holds(_plain(was), _plain(now))
 
 
 def _plain(value: Any) -> Any:

@@ -1,11 +1,11 @@
 """Facts about connectors, each with the record that began it and the one that ended it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from controlplane.core.diff import Aspect
+from controlplane.core.diff import Aspect, same
 from controlplane.core.entry import Position
 from controlplane.core.evolve.config import ConfigRows
 from controlplane.core.evolve.status import StatusRows
@@ -44,20 +44,28 @@ class Seen(msgspec.Struct, frozen=True):
     interval: Interval
 
 
-def alike(found: Iterable[tuple[Iterable[str], Iterable[Interval]]]) -> Iterator[Seen]:
+def alike(found: Sequence[tuple[tuple[str, ...], Sequence[Interval]]]) -> Iterator[Seen]:
     """Intervals of several groups of releases, each with all the releases that see it."""
-    releases: dict[tuple[Any, ...], tuple[Interval, list[str]]] = {}
-    for group, intervals in found:
+    if len(found) == 1:
+        ((names, intervals),) = found
+        yield from (Seen(names, one) for one in intervals)
+        return
+    places: dict[tuple[Any, ...], list[tuple[Interval, list[str]]]] = {}
+    for names, intervals in found:
         for one in intervals:
-            # Equal values of two groups may be two objects; what they were read from is one.
-            key = one.place, one.until, _written(one.value)
-            releases.setdefault(key, (one, []))[1].extend(group)
-    for one, names in releases.values():
-        yield Seen(tuple(names), one)
+            there = places.setdefault((*one.place, one.until), [])
+            releases = next((some for other, some in there if holds(other.value, one.value)), None)
+            if releases is None:
+                there.append((one, list(names)))
+            else:
+                releases.extend(names)
+    for there in places.values():
+        yield from (Seen(tuple(names), one) for one, names in there)
 
 
-def _written(value: Any) -> bytes:
-    return repr(value).encode("utf-8", "surrogatepass")
+def holds(was: Any, now: Any) -> bool:
+    """Whether a fact is what it was, as Java compares."""
+    return was is now or same(was, now)
 
 
 Fact = tuple[Aspect, str]

@@ -8,7 +8,8 @@ from controlplane.core.profiles import Profile
 from replay.archive.cluster import Cluster
 from replay.engine.plan import Plan
 from replay.engine.records import ordered
-from replay.timeline.digests import Digesting, decoded, shown
+from replay.timeline.decoding import decoded
+from replay.timeline.digests import Digesting, Work, shown
 from replay.timeline.follower import Follower, Wanted
 from replay.timeline.intervals import Moment, Seen, alike
 from replay.timeline.together import Together, chunks
@@ -53,10 +54,10 @@ def timeline(cluster: Cluster, plan: Plan, question: Question, advance: Advance)
         wanted = Wanted(topic, plan.topics, frozenset(question.connectors), aborted)
         reading = Together(question.profiles, Follower(wanted, question.profiles[0]))
         for chunk in chunks(ordered(cluster, plan.parts_of(topic))):
-            found = reading.take(chunk)
-            yield from alike((_names(profiles), ended) for profiles, ended in found)
+            found = reading.take(decoded(chunk, question.profiles, plan.topics.config))
+            yield from alike([(_names(profiles), ended) for profiles, ended in found])
             advance(len(chunk))
-        yield from alike((_names(profiles), held) for profiles, held in reading.rest())
+        yield from alike([(_names(profiles), held) for profiles, held in reading.rest()])
 
 
 class SeenDigest(NamedTuple):
@@ -81,7 +82,7 @@ def digests(
     reading = Together(question.profiles, Digesting(plan.topics, question.profiles[0]))
     for chunk in chunks(ordered(cluster, plan.parts_of(topic))):
         visible = [one for one in chunk if seen or not one.entry.aborted]
-        work = decoded([one.entry for one in visible], question.profiles)
+        work = Work(decoded(visible, question.profiles, topic))
         found = [(_names(profiles), some) for profiles, some in reading.take(work)]
         for at, one in enumerate(visible):
             releases: dict[int, tuple[str, ...]] = {}
