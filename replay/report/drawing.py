@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from controlplane.core.moments import time_text
 from controlplane.core.safe_text import count
 from replay.report.evidence import Index
-from replay.report.facts import Connector, Line, Mark, Span, Timeline
+from replay.report.facts import Connector, Line, Mark, Span, Time, Timeline
 from replay.report.html import Content, Html, el
 
 LEAST_PERCENT = 0.25
@@ -41,10 +41,10 @@ LEGEND = {
 class Axis:
     """From when to when a picture goes."""
 
-    def __init__(self, first_ms: int, last_ms: int) -> None:
-        self._first_ms = first_ms
-        self._last_ms = last_ms
-        self._length_ms = max(1, last_ms - first_ms)
+    def __init__(self, time: Time) -> None:
+        self._first_ms = time.first_ms
+        self._last_ms = time.last_ms
+        self._length_ms = time.step_ms(1)
 
     def percent(self, at_ms: int) -> float:
         """Where a time lies."""

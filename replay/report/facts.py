@@ -6,11 +6,22 @@ A place is a record's position as people write it: `config@57`.
 import msgspec
 
 from controlplane.core.state import Topics
-from replay.audit import Audited
+from replay.audit.fleet import Shares
 from replay.findings import Severity
 
 MIXED = "MIXED"
 """What stands for a state where several follow each other faster than can be drawn."""
+
+
+class Time(msgspec.Struct, frozen=True):
+    """From when to when there are records."""
+
+    first_ms: int
+    last_ms: int
+
+    def step_ms(self, steps: int) -> float:
+        """How long a step is."""
+        return max(1, self.last_ms - self.first_ms) / steps
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -109,6 +120,19 @@ class Told(msgspec.Struct, frozen=True):
         return list(zip(clusters, self.places, strict=True))
 
 
+class Findings(msgspec.Struct, frozen=True):
+    """What was found, the worst first."""
+
+    told: tuple[Told, ...]
+    numbers: dict[str, int]
+    """Of all that was found, by severity."""
+
+    @property
+    def more(self) -> int:
+        """How many are not told."""
+        return sum(self.numbers.values()) - len(self.told)
+
+
 class Reason(msgspec.Struct, frozen=True):
     """Why a verdict is what it is."""
 
@@ -159,7 +183,7 @@ class Shown(msgspec.Struct, frozen=True):
     value: str
 
 
-class Looked(msgspec.Struct, frozen=True):
+class Looked(msgspec.Struct, frozen=True, kw_only=True):
     """All that a page tells of one cluster."""
 
     cluster: str
@@ -167,22 +191,19 @@ class Looked(msgspec.Struct, frozen=True):
     release: str
     """As which it is read."""
     head: str | None
-    first_ms: int
-    """-1: no record has a time."""
-    last_ms: int
+    """The hash of the last manifest; None: it is no archive."""
+    time: Time | None
+    """None: no record has a time."""
     parts: tuple[Part, ...]
     connectors: tuple[Connector, ...]
     """The worst first."""
     connectors_more: int
     numbers: dict[str, int]
     """How many connectors there are, and how they are: `there`, `RUNNING`, `FAILED`, …"""
-    audited: Audited
-    """Cut to what is told; what it shares with others is there as a whole."""
-    found: tuple[Told, ...]
-    found_numbers: dict[str, int]
-    """Of all findings, by severity."""
-    linted: tuple[Told, ...]
-    linted_numbers: dict[str, int]
+    audited: Findings
+    linted: Findings
+    shares: Shares
+    """What it may have in common with others."""
     changes: tuple[Change, ...]
     """By release."""
     evidence: tuple[Shown, ...]

@@ -21,7 +21,7 @@ from controlplane.core.records import (
     TaskStatus,
 )
 from replay.audit.reading import Told
-from replay.report.facts import MIXED, Mark, Span, Timeline
+from replay.report.facts import MIXED, Mark, Span, Time, Timeline
 from replay.report.limits import MARKS, SPANS
 from replay.report.moving import Moves
 
@@ -41,17 +41,6 @@ _HAPPENED = {
     "restarted": "restart",
     "reset": "offsets reset",
 }
-
-
-class Time(msgspec.Struct, frozen=True):
-    """From when to when there are records."""
-
-    first_ms: int
-    last_ms: int
-
-    def step_ms(self, steps: int) -> float:
-        """How long a step is."""
-        return max(1, self.last_ms - self.first_ms) / steps
 
 
 class Lane:

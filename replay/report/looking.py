@@ -13,7 +13,7 @@ from controlplane.core.records import Target
 from controlplane.core.redact import redacted_text
 from controlplane.core.shown_records import key, place, value
 from controlplane.core.state import ConfigState, Topics
-from replay.audit import Audited, Cluster, audited
+from replay.audit import Cluster, audited
 from replay.audit.reading import read
 from replay.audit.trail.trail import Request, Trail
 from replay.compat import Verdict, assess, roll
@@ -23,14 +23,16 @@ from replay.lint import lint
 from replay.report.facts import (
     Change,
     Connector,
+    Findings,
     Judged,
     Looked,
     Part,
     Reason,
     Shown,
+    Time,
     Told,
 )
-from replay.report.following import Followed, Time, by_state
+from replay.report.following import Followed, by_state
 from replay.report.limits import REASONS, Limits
 
 _RANK = {severity: rank for rank, severity in enumerate(Severity)}
@@ -67,7 +69,7 @@ class _Looking:
     """One look at one cluster."""
 
     def __init__(self, look: Look, log: Records) -> None:
-        self._look, self._log, self._limits = look, log, look.limits
+        self._look, self._log = look, log
         support = log.exactly_once and look.profile.exactly_once_support
         trail = Trail(look.requests.get(log.cluster, ()))
         self._cluster = Cluster(log.cluster, log.entries, look.profile, log.topics, support, trail)
@@ -75,52 +77,40 @@ class _Looking:
         self._config = ConfigState()
 
     def looked(self) -> Looked:
-        log, limits = self._log, self._limits
-        found = audited(self._cluster)
-        linted = lint(
-            log.entries,
-            self._look.profile,
-            topics=log.topics,
-            cluster=log.cluster,
-            exactly_once=self._cluster.exactly_once,
-        )
-        rolls = [self._roll(goal) for goal in self._look.goals]
+        log, look = self._log, self._look
+        found, linted = audited(self._cluster), self._linted()
+        rolls = [self._roll(goal) for goal in look.goals]
         followed = self._followed()
         every = self._connectors(followed, [*found.findings, *linted], rolls)
-        rows = every[: limits.listed]
-        drawn = [
-            msgspec.structs.replace(one, timeline=followed[one.name].timeline())
-            for one in rows[: limits.drawn]
-            if self._time is not None
-        ]
-        connectors = (*drawn, *rows[len(drawn) :])
-        findings, rehearsed = self._told(found.findings), self._told(linted)
-        changes = tuple(self._change(one, {row.name for row in rows}) for one in rolls)
+        connectors = self._drawn(every[: look.limits.listed], followed)
+        wrong, rehearsed = self._findings(found.findings), self._findings(linted)
+        changes = tuple(self._change(one, {row.name for row in connectors}) for one in rolls)
         shared = map(self._place, found.shares.positions)
-        wanted = dict.fromkeys(
-            chain(_named(findings, rehearsed, changes, connectors), shared, _drawn(connectors))
-        )
+        told = (*wrong.told, *rehearsed.told)
+        wanted = dict.fromkeys(chain(_named(told, changes, connectors), shared, _drawn(connectors)))
         evidence = self._evidence(wanted)
         return Looked(
-            log.cluster,
-            log.topics,
-            self._look.profile.release,
-            log.head,
-            -1 if self._time is None else self._time.first_ms,
-            -1 if self._time is None else self._time.last_ms,
-            _parts(log.entries),
-            connectors,
-            len(every) - len(rows),
-            _numbers(every),
-            Audited((), found.shares),
-            findings,
-            _by_severity(found.findings),
-            rehearsed,
-            _by_severity(linted),
-            changes,
-            evidence,
-            len(wanted) - len(evidence),
+            cluster=log.cluster,
+            topics=log.topics,
+            release=look.profile.release,
+            head=log.head,
+            time=self._time,
+            parts=_parts(log.entries),
+            connectors=connectors,
+            connectors_more=len(every) - len(connectors),
+            numbers=_numbers(every),
+            audited=wrong,
+            linted=rehearsed,
+            shares=found.shares,
+            changes=changes,
+            evidence=evidence,
+            evidence_more=len(wanted) - len(evidence),
         )
+
+    def _linted(self) -> list[Finding]:
+        log, support = self._log, self._cluster.exactly_once
+        profile, topics, name = self._look.profile, log.topics, log.cluster
+        return lint(log.entries, profile, topics=topics, cluster=name, exactly_once=support)
 
     # --- connectors -------------------------------------------------------------------------
 
@@ -159,6 +149,17 @@ class _Looking:
         ]
         return sorted(rows, key=_worst_first)
 
+    def _drawn(
+        self, rows: Sequence[Connector], followed: Mapping[str, Followed]
+    ) -> tuple[Connector, ...]:
+        """The same, the first of them with their timelines."""
+        number = self._look.limits.drawn if self._time is not None else 0
+        drawn = (
+            msgspec.structs.replace(one, timeline=followed[one.name].timeline())
+            for one in rows[:number]
+        )
+        return (*drawn, *rows[number:])
+
     def _connector(
         self, name: str, one: Followed, worst: Severity | None, verdicts: tuple[int, ...]
     ) -> Connector:
@@ -178,10 +179,11 @@ class _Looking:
 
     # --- findings ---------------------------------------------------------------------------
 
-    def _told(self, found: Sequence[Finding]) -> tuple[Told, ...]:
+    def _findings(self, found: Sequence[Finding]) -> Findings:
         worst_first = sorted(found, key=lambda one: -_RANK[one.severity])
-        shown = worst_first[: self._limits.findings]
-        return tuple(told_of(one, {self._log.cluster: self._log.topics}) for one in shown)
+        shown, topics = worst_first[: self._look.limits.findings], self._cluster.topics
+        told = tuple(told_of(one, {self._log.cluster: topics}) for one in shown)
+        return Findings(told, _by_severity(found))
 
     def _place(self, position: Position) -> str:
         return place(position, self._log.topics)
@@ -208,14 +210,16 @@ class _Looking:
             VERDICTS[step.verdict],
             tuple(map(_judged, shown)),
             len(bad) - len(shown),
-            tuple((one.when, one.command, one.why) for one in step.plan[: self._limits.findings]),
+            tuple(
+                (one.when, one.command, one.why) for one in step.plan[: self._look.limits.findings]
+            ),
         )
 
     # --- evidence ---------------------------------------------------------------------------
 
     def _evidence(self, wanted: dict[str, None]) -> tuple[Shown, ...]:
         """The records that are named, in the order in which they came first."""
-        limit = self._limits.evidence
+        limit = self._look.limits.evidence
         some = {one for one, _ in zip(wanted, range(limit), strict=False)}
         return tuple(
             Shown(at, entry.timestamp, key(entry), value(entry))
@@ -272,13 +276,10 @@ def _one(record: str | None) -> tuple[str, ...]:
 
 
 def _named(
-    found: Sequence[Told],
-    linted: Sequence[Told],
-    changes: Sequence[Change],
-    connectors: Sequence[Connector],
+    found: Iterable[Told], changes: Iterable[Change], connectors: Iterable[Connector]
 ) -> Iterator[str]:
     """Every record that is named, those first that matter most."""
-    for finding in (*found, *linted):
+    for finding in found:
         yield from finding.places
     for change in changes:
         for judged in change.judged:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 
-from replay.audit import together
+from replay.audit.fleet import in_common
 from replay.report.drawing import when
 from replay.report.evidence import Index
 from replay.report.facts import Looked, Told
@@ -65,11 +65,11 @@ def page(fleet: Sequence[Looked], failed: Mapping[str, str] | None = None) -> It
 def _between(fleet: Sequence[Looked]) -> list[Told]:
     """What clusters share that they should not."""
     topics = {one.cluster: one.topics for one in fleet}
-    return [told_of(one, topics) for one in together(each.audited for each in fleet)]
+    return [told_of(one, topics) for one in in_common(each.shares for each in fleet)]
 
 
 def _header(fleet: Sequence[Looked], between: Sequence[Told]) -> Html:
-    times = [one for one in fleet if one.first_ms >= 0]
+    times = [one.time for one in fleet if one.time is not None]
     first_ms = min((one.first_ms for one in times), default=-1)
     last_ms = max((one.last_ms for one in times), default=-1)
     span = f"{when(first_ms)} – {when(last_ms)} UTC" if times else "at times unknown"

@@ -4,7 +4,7 @@ from controlplane.core.safe_text import count
 from replay.findings import called
 from replay.report.drawing import LEGEND, Axis, lane, legend_mark, number_text, timeline
 from replay.report.evidence import Index
-from replay.report.facts import Connector, Line, Looked, Timeline
+from replay.report.facts import Connector, Line, Looked, Time, Timeline
 from replay.report.following import in_words
 from replay.report.html import Content, Html, el
 from replay.report.sections.parts import badge, more, state, table
@@ -22,7 +22,7 @@ _COUNTED = {
 
 def connectors(looked: Looked, index: Index) -> Html:
     """All of a cluster that are listed, and those that are drawn."""
-    axis = Axis(looked.first_ms, looked.last_ms)
+    axis = Axis(looked.time or Time(0, 0))
     rows = [_row(number, one, axis, index) for number, one in enumerate(looked.connectors)]
     heads = ("connector", "wanted", "reported", "tasks", *_COUNTED.values(), "over time", "")
     drawn = [

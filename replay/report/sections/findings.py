@@ -14,8 +14,8 @@ def audited(looked: Looked, index: Index) -> Html:
     return el(
         "section",
         el("h3", "Findings"),
-        _list(looked.found, {looked.cluster: index}, "Nothing was found."),
-        more(_rest(looked.found_numbers, looked.found), "finding", "replay audit"),
+        _list(looked.audited.told, {looked.cluster: index}, "Nothing was found."),
+        more(looked.audited.more, "finding", "replay audit"),
         id=f"c{index.number}-findings",
     )
 
@@ -26,8 +26,8 @@ def linted(looked: Looked, index: Index) -> Html:
     return el(
         "section",
         el("h3", "Compacted now, and a worker restarted"),
-        _list(looked.linted, {looked.cluster: index}, nothing),
-        more(_rest(looked.linted_numbers, looked.linted), "finding", "replay lint"),
+        _list(looked.linted.told, {looked.cluster: index}, nothing),
+        more(looked.linted.more, "finding", "replay lint"),
         id=f"c{index.number}-lint",
     )
 
@@ -37,10 +37,6 @@ def shared(found: Sequence[Told], indexes: Mapping[str, Index]) -> Html:
     if not found:
         return Html()
     return el("section", el("h2", "Between clusters"), _list(found, indexes, ""), id="shared")
-
-
-def _rest(numbers: dict[str, int], told: Sequence[Told]) -> int:
-    return sum(numbers.values()) - len(told)
 
 
 def _list(found: Sequence[Told], indexes: Mapping[str, Index], nothing: str) -> Html:

@@ -80,8 +80,8 @@ def _cluster(number: int, one: Looked) -> tuple[Content, ...]:
         *(to("findings", f"{found[word]:,}") for word in _SEVERITIES),
         to("releases", _releases(one)),
         to("read", f"{one.records:,}"),
-        when(one.first_ms),
-        when(one.last_ms),
+        when(-1 if one.time is None else one.time.first_ms),
+        when(-1 if one.time is None else one.time.last_ms),
     )
 
 
@@ -92,7 +92,7 @@ def _badness(one: Looked) -> list[int]:
 
 def _found(one: Looked) -> Counter[str]:
     """Findings of both kinds, by severity."""
-    return Counter(one.found_numbers) + Counter(one.linted_numbers)
+    return Counter(one.audited.numbers) + Counter(one.linted.numbers)
 
 
 def _releases(one: Looked) -> Content:
