@@ -83,6 +83,21 @@ def test_source_partitions_that_it_cannot_follow_are_named(key: bytes, oracle: O
     assert oracle.answer([ALL]).unfollowed == {(TOPICS.offsets, 0, 1)}
 
 
+def test_nobody_sees_aborted_records_of_a_topic_of_its_own(oracle: Oracle) -> None:
+    """Those of the workers' own topic are seen without exactly-once support."""
+    log = [
+        Entry(topic, 0, at, at, b'["a",{"p":1}]', b'{"o":%d}' % at, (), at == 1)
+        for topic in (TOPICS.offsets, "own")
+        for at in range(2)
+    ]
+    oracle.log(log)
+    ends = {TOPICS.offsets: [2], "own": [2]}
+    answer = oracle.answer([Cut(ends, exactly_once=support) for support in (False, True)])
+    for cut, exactly_once in enumerate((False, True)):
+        state = fold(log, Profile.of("3.9"), exactly_once=exactly_once)
+        assert answer.lines[cut, "3.9"] == lines_of(state)
+
+
 FOLLOWED = {
     "what comes behind an object": b'{"properties":{"k":"v"}}}, {"properties":{}}',
     "a trailing comma": b'{"properties":{"k":"v",}}',

@@ -29,7 +29,8 @@ STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.gl
 
 EXAMPLES = 1_500 if PROVE else 100
 RECORDS = 1_000_000 if PROVE else 20_000
-PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
+"""The smallest log that shows a disagreement is always looked for."""
 
 PROFILES = {release: Profile.of(release) for release in RELEASES}
 
