@@ -97,5 +97,6 @@ def main() -> None:
     """The same fold as the service's, over fleets and years: what was, what would be.
 
     A LOG is kafka://host:port, an embedded log (a SQLite file, also sqlite:///path), or a file of
-    records: a history (.log.jsonl), the output of kcat -J or of kafka-console-consumer.
+    records: a history (.log.jsonl), the output of kcat -J or of kafka-console-consumer. An ARCHIVE
+    is a folder that `capture` has made, or such a place in an object store: s3://bucket/folder.
     """
