@@ -13,11 +13,6 @@ from controlplane.core.entry import Batch, Entry
 from controlplane.core.order import before, ends_at, entries_of, in_order
 from controlplane.core.state import Topics, check_topics
 from controlplane.logs.opening import Opening, open_log
-from replay.archive import layout
-from replay.archive.cluster import open_cluster
-from replay.archive.integrity import checked
-from replay.archive.store import Store, open_store
-from replay.engine.records import records
 from replay.errors import NoArchive
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -42,7 +37,7 @@ class Asked(NamedTuple):
     cluster: str
     """What people call it."""
     reading: Reading
-    archive: Store | None = None
+    archived: bool = False
 
 
 class Log(NamedTuple):
@@ -128,7 +123,7 @@ def is_archive(where: str) -> bool:
 
 def _asked(named: tuple[str, ...], names: tuple[str, ...], reading: Reading) -> tuple[Asked, ...]:
     found = [one for where in named for one in _found(where, reading)]
-    archived = sum(one.archive is not None for one in found)
+    archived = sum(one.archived for one in found)
     if archived and reading.topics != Topics():
         raise click.UsageError("an archive knows the names of its topics: tell those of logs only")
     if names and archived:
@@ -143,20 +138,11 @@ def _asked(named: tuple[str, ...], names: tuple[str, ...], reading: Reading) -> 
 
 
 def _found(where: str, reading: Reading) -> list[Asked]:
-    return clusters_of(where, reading) if is_archive(where) else [Asked(where, where, reading)]
+    if not is_archive(where):
+        return [Asked(where, where, reading)]
+    from replay.cli import archives  # noqa: PLC0415 - not everybody has what it needs
 
-
-def clusters_of(where: str, reading: Reading) -> list[Asked]:
-    """The clusters of an archive.
-
-    Raises:
-        NoArchive: there is none.
-    """
-    store = open_store(where)
-    found = [Asked(where, name, reading, store) for name in layout.clusters(store)]
-    if not found:
-        raise NoArchive(f"{where} is no archive: make one with `replay capture`")
-    return found
+    return archives.clusters_of(where, reading)
 
 
 def _only(found: list[Asked], names: tuple[str, ...]) -> list[Asked]:
@@ -185,12 +171,12 @@ def opened(asked: Asked) -> Log:
     Raises:
         ReplayError: of an archive, its manifests are not what they were.
     """
-    name, (topics, exactly_once, moment) = asked.cluster, asked.reading
-    if asked.archive is None:
-        return Log(name, topics, exactly_once, functools.partial(_read, asked))
-    cluster = open_cluster(asked.archive, name)
-    entries = functools.partial(records, checked(cluster), moment)
-    return Log(name, cluster.topics, exactly_once, entries, cluster.chain.head)
+    if asked.archived:
+        from replay.cli import archives  # noqa: PLC0415 - not everybody has what it needs
+
+        return archives.opened(asked)
+    topics, exactly_once, _ = asked.reading
+    return Log(asked.cluster, topics, exactly_once, functools.partial(_read, asked))
 
 
 def _read(asked: Asked) -> Iterable[Entry]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from controlplane.core import javajson, views
 from controlplane.core.records import Status
 from controlplane.core.redact import redacted, redacted_text, redacted_value
+from controlplane.core.source_partitions import apart
 from controlplane.core.state import ClusterState
 
 SCHEMA = pa.schema(
@@ -55,8 +56,9 @@ def rows(cluster: str, state: ClusterState, wanted: Iterable[str] = ()) -> Itera
         halves.setdefault(name, []).append(half.value)
     names = {*views.connectors(state), *halves}
     only = set(wanted)
+    known_of = apart(state)
     for name in sorted(names & only if only else names):
-        yield _row(cluster, state, name, tuple(halves.get(name, ())))
+        yield _row(cluster, known_of(name), name, tuple(halves.get(name, ())))
 
 
 def _row(cluster: str, state: ClusterState, name: str, remarks: tuple[str, ...]) -> Row:

@@ -3,6 +3,8 @@
 import json
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ import pytest
 
 from controlplane.core.state import Topics
 from replay.archive.segments import SIZES
+from replay.cli.archives import clusters_of
 from replay.cli.fleet import INTERRUPTED, Job, for_each
-from replay.cli.logs import Log, Reading, clusters_of
+from replay.cli.logs import Log, Reading
 from tests.recorded import HISTORIES, recorded_entries
 from tests.replay.archived import capture, log_of
 from tests.replay.cli.calling import call, content, refusal, started, wait_for
@@ -253,3 +256,16 @@ def test_an_interrupted_job_goes_on(tmp_path: Path) -> None:
     assert call(*words).code == 0
     assert content(kept).items() >= done.items()
     assert len([*kept.glob("*.json")]) == 8
+
+
+def test_logs_need_nothing_that_archives_need(tmp_path: Path) -> None:
+    """Who has not installed it is told so when there is an archive, and not before."""
+    lines = "import sys; sys.modules['pyarrow'] = None; from replay.cli.main import main; main()"
+    codes, sentences = [], []
+    for where in (ROLL, tmp_path):
+        words = [sys.executable, "-c", lines, "lint", str(where), "--release", "3.9"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        codes.append(done.returncode)
+        sentences.append(done.stderr)
+    assert codes == [0, 2]
+    assert "pip install 'controlplane[replay]'" in sentences[1]

@@ -1,0 +1,37 @@
+"""Archives named on the command line. Apart from logs: not everybody installs what reads them."""
+
+from functools import partial
+
+from replay.archive import layout
+from replay.archive.cluster import open_cluster
+from replay.archive.integrity import checked
+from replay.archive.store import open_store
+from replay.cli.logs import Asked, Log, Reading
+from replay.engine.records import records
+from replay.errors import NoArchive
+
+
+def clusters_of(where: str, reading: Reading) -> list[Asked]:
+    """The clusters of an archive.
+
+    Raises:
+        NoArchive: there is none.
+    """
+    found = [
+        Asked(where, name, reading, archived=True) for name in layout.clusters(open_store(where))
+    ]
+    if not found:
+        raise NoArchive(f"{where} is no archive: make one with `replay capture`")
+    return found
+
+
+def opened(asked: Asked) -> Log:
+    """One cluster, of which no file is read that was altered.
+
+    Raises:
+        ReplayError: its manifests are not what they were.
+    """
+    cluster = checked(open_cluster(open_store(asked.where), asked.cluster))
+    _, exactly_once, moment = asked.reading
+    entries = partial(records, cluster, moment)
+    return Log(cluster.name, cluster.topics, exactly_once, entries, cluster.chain.head)
