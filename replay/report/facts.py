@@ -8,6 +8,7 @@ import msgspec
 from controlplane.core.state import Topics
 from replay.audit.fleet import Shares
 from replay.findings import Severity
+from replay.report.limits import Limits
 
 MIXED = "MIXED"
 """What stands for a state where several follow each other faster than can be drawn."""
@@ -188,6 +189,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
 
     cluster: str
     topics: Topics
+    limits: Limits
     release: str
     """As which it is read."""
     head: str | None

@@ -92,6 +92,7 @@ class _Looking:
         return Looked(
             cluster=log.cluster,
             topics=log.topics,
+            limits=look.limits,
             release=look.profile.release,
             head=log.head,
             time=self._time,

@@ -8,6 +8,7 @@ from replay.report.drawing import when
 from replay.report.evidence import Index
 from replay.report.facts import Looked, Told
 from replay.report.html import Html, el
+from replay.report.limits import Limits
 from replay.report.looking import told_of
 from replay.report.sections.connectors import connectors
 from replay.report.sections.findings import audited, linted, shared
@@ -58,7 +59,7 @@ def page(fleet: Sequence[Looked], failed: Mapping[str, str] | None = None) -> It
         else:
             yield _cluster(looked, index, is_open=len(fleet) <= OPEN)
     yield "</main>"
-    yield _footer()
+    yield _footer(fleet[0].limits)
     yield "</body></html>\n"
 
 
@@ -105,13 +106,10 @@ def _cluster(looked: Looked, index: Index, *, is_open: bool) -> Html:
     )
 
 
-def _footer() -> Html:
-    return el(
-        "footer",
-        el(
-            "p",
-            "Made by ",
-            el("code", "replay report"),
-            " from the records alone. No secret is in it.",
-        ),
+def _footer(limits: Limits) -> Html:
+    made = "Made by ", el("code", "replay report"), " from the records alone. No secret is in it."
+    bounds = (
+        f"Of a cluster it lists {limits.listed:,} connectors at most, and draws {limits.drawn:,}; it "
+        f"tells {limits.findings:,} findings of a kind, and shows {limits.evidence:,} records."
     )
+    return el("footer", el("p", made), el("p", bounds))

@@ -240,6 +240,8 @@ def test_what_is_left_out_is_counted() -> None:
     (table,) = shown.by_id("c0-evidence").all("table", "evidence")
     assert len(rows(table)) == 4
     assert "records more: replay history tells all." in shown.text
+    (footer,) = shown.all("footer")
+    assert "lists 5 connectors at most, and draws 2" in footer.text
     assert Limits.shared_by(1).drawn > Limits.shared_by(50).drawn
 
 
