@@ -134,6 +134,33 @@ async def test_what_only_ours_has(tmp_path: Path) -> None:
         assert await log.done("get") == await ask.done("get")
 
 
+@pytest.mark.parametrize(
+    ("release", "names", "unreachable"),
+    [
+        ("3.9.1", ("a b", "größe 😀", "a/b", "%", "a%2Fb", "..", "a;b?c#d"), ()),
+        ("4.3.0", ("a b", "größe 😀"), ("a/b", "%", "..")),
+    ],
+)
+async def test_odd_names(
+    release: str, names: tuple[str, ...], unreachable: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Reached as far as the worker can be asked about them; 4.x refuses some paths, and says so."""
+    async with up(release, tmp_path) as broker, worker(release, broker) as ask:
+        folder = ask.cluster.folder
+        config = {"connector.class": SOURCE, "file": f"{folder}/lines.txt", "topic": "orders"}
+        documents = [{"name": name, "config": config} for name in names]
+        await ask.done("apply", "-f", ask.cluster.file("odd.json", documents), "--wait")
+        for name in names:
+            told = json.loads(await ask.done("describe", name, "-o", "json"))
+            assert (told["name"], told["status"]["name"]) == (name, name)
+            assert await ask.done("pause", name, "--wait") == f"{name}: paused\n"
+        for name in unreachable:
+            refused = await ask.refused("describe", name)
+            assert "whose HTTP server refuses GET /connectors/" in refused
+            assert "before Connect sees it (Ambiguous URI path " in refused
+        assert sorted(json.loads(await ask.done("get", "-o", "json"))) == sorted(names)
+
+
 async def test_an_older_release(tmp_path: Path) -> None:
     """What it lacks is said; a patch is sent as a whole config, a bundle has no offsets."""
     async with up(RELEASES[0], tmp_path) as broker, worker("3.4.1", broker) as ask:

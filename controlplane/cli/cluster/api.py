@@ -5,7 +5,9 @@ worker of Kafka's: it would not refuse `dry_run` or `as_of`, but overlook it.
 """
 
 import asyncio
+import html
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -32,6 +34,10 @@ _OURS = "controlplane"
 
 _PASSES = ("rebalance", "momentarily", "stale configuration")
 """Words of a conflict that ends by itself, unlike that of a name which is taken."""
+
+_REBALANCE = "Request cannot be completed because a rebalance is expected"
+"""The same from endpoints that fail with it (500): nothing has been looked at by then
+(`DistributedHerder#checkRebalanceNeeded`)."""
 
 _NO_ENDPOINT = ("HTTP 404 Not Found", "HTTP 405 Method Not Allowed")
 """Words for a path or a method that a release has not got."""
@@ -218,17 +224,29 @@ class Api:
             raise _Missing(message)
         raise self._refusal(answer, asked, message)
 
+    @property
+    def _compat_hint(self) -> str:
+        beneath = self.server.ours and "/compat/" in self.name
+        return "; without /compat/ in its URL it speaks for itself" if beneath else ""
+
     def _refusal(self, answer: httpx.Response, asked: str, message: str) -> Declined | Unavailable:
         if message in _NO_ENDPOINT:
-            beneath = self.server.ours and "/compat/" in self.name
-            hint = "; without /compat/ in its URL it speaks for itself" if beneath else ""
-            return Lacks(f"{self.name} is {self.server.name}, which has no {safe(asked)}{hint}")
+            no_such = f"which has no {safe(asked)}{self._compat_hint}"
+            return Lacks(f"{self.name} is {self.server.name}, {no_such}")
         if answer.status_code == httpx.codes.UNAUTHORIZED:
             return Declined(f"{self.name} does not let you in ({message}): {_who(answer)}")
+        if answer.status_code == httpx.codes.BAD_REQUEST and _json(answer) is None:
+            return Declined(
+                f"{self.name} is {self.server.name}, whose HTTP server refuses {safe(asked)} "
+                f"before Connect sees it ({message}){self._compat_hint}"
+            )
         if answer.is_server_error:
             return Unavailable(f"{self.name} failed at it: {message}")
         return Declined(message)
 
+
+_PAGE = re.compile(r"<th>MESSAGE:</th><td>([^<]*)</td>|<pre>reason: ([^<]*)</pre>")
+"""Where Jetty's pages about a request that it refuses say why."""
 
 _PROOFS = {"basic": "--user NAME:PASSWORD", "bearer": "--token TOKEN"}
 """How somebody says who he is, by the schemes of HTTP."""
@@ -262,8 +280,10 @@ def _json(answer: httpx.Response) -> Any | None:
 
 def _passes(answer: httpx.Response) -> bool:
     """Whether a refusal ends by itself: Connect refuses nearly everything in a rebalance."""
-    conflict = answer.status_code == httpx.codes.CONFLICT
-    return conflict and any(word in _message(answer) for word in _PASSES)
+    if not answer.is_error:
+        return False
+    message, conflict = _message(answer), answer.status_code == httpx.codes.CONFLICT
+    return message == _REBALANCE or (conflict and any(word in message for word in _PASSES))
 
 
 def _message(answer: httpx.Response) -> str:
@@ -271,11 +291,18 @@ def _message(answer: httpx.Response) -> str:
     told = _json(answer)
     reason = (
         (told.get("message") if isinstance(told, dict) else None)
+        or _on_page(answer)
         or _plain_text(answer)
         or f"HTTP {answer.status_code} {answer.reason_phrase}"
     )
     lines = redacted_refusal(str(reason)).splitlines()
     return "\n".join(short(line, LINE_CHARACTERS) for line in lines[:LINES])
+
+
+def _on_page(answer: httpx.Response) -> str | None:
+    """What a page of Jetty says; None: it is none."""
+    found = _PAGE.search(answer.text)
+    return found and html.unescape(found[1] or found[2])
 
 
 def _plain_text(answer: httpx.Response) -> str | None:

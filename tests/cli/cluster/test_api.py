@@ -42,7 +42,17 @@ def error(status: int, message: str | None) -> httpx.Response:
         ),
         (httpx.Response(401), Declined, "(HTTP 401 Unauthorized): give --user"),
         (error(403, "You may only view"), Declined, "You may only view"),
-        (httpx.Response(400, html="<html>Bad"), Declined, "HTTP 400 Bad Request"),
+        (
+            httpx.Response(400, html="<html>Bad"),
+            Declined,
+            "refuses PUT /x before Connect sees it (HTTP 400 Bad Request)",
+        ),
+        (
+            httpx.Response(400, html="<tr><th>MESSAGE:</th><td>A&amp;B</td></tr>"),
+            Declined,
+            "is Kafka Connect 3.9.1, whose HTTP server refuses PUT /x before Connect sees it (A&B)",
+        ),
+        (httpx.Response(400, html="<pre>reason: Bad URI</pre>"), Declined, "sees it (Bad URI)"),
     ],
 )
 async def test_refusals(answer: httpx.Response, kind: type[Exception], says: str) -> None:
@@ -71,9 +81,16 @@ async def test_what_is_not_there_is_no_failure() -> None:
         await (await Worker(error(404, "HTTP 404 Not Found")).api()).find("/x")
 
 
-async def test_a_rebalance_is_waited_for() -> None:
+@pytest.mark.parametrize(
+    "refused",
+    [
+        error(409, REBALANCE),
+        error(500, "Request cannot be completed because a rebalance is expected"),
+    ],
+)
+async def test_a_rebalance_is_waited_for(refused: httpx.Response) -> None:
     """It ends by itself; whoever asks again in the meantime does what the user would."""
-    worker = Worker(error(409, REBALANCE), httpx.Response(204))
+    worker = Worker(refused, httpx.Response(204))
     await (await worker.api()).send("PUT", "/connectors/x/stop")
     assert [one.method for one in worker.asked] == ["PUT", "PUT"]
     keys = {one.headers["idempotency-key"] for one in worker.asked}

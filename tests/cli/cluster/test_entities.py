@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from controlplane.cli.cluster.entities import Summary, target_state, with_wanted
+from controlplane.cli.cluster.entities import Summary, summaries, target_state, with_wanted
 from tests.cli.cluster.asking import Worker
 
 REPORTED = {"connector": {"state": "PAUSED", "worker_id": "w"}, "tasks": []}
@@ -51,3 +51,20 @@ async def test_what_it_was_told_to_be(server: str, status: Any, state: str) -> N
     """Known by us; of a worker of Kafka's seen by what is reported."""
     api = await Worker(WANTED, server=server).api()
     assert await target_state(api, Summary("x", INFO, status)) == state
+
+
+async def test_those_without_a_status_are_asked_for_together() -> None:
+    """Connect leaves them out where statuses are to be told; some cannot be asked for alone."""
+    infos = {name: {"info": INFO | {"name": name}} for name in ("a/b", "x", "y")}
+    worker = Worker(
+        httpx.Response(200, json=["y", "x", "a/b"]),
+        httpx.Response(200, json={"x": infos["x"] | {"status": REPORTED}}),
+        httpx.Response(200, json=infos),
+    )
+    found = await summaries(await worker.api())
+    assert [(one.name, one.state) for one in found] == [("a/b", "-"), ("x", "PAUSED"), ("y", "-")]
+    assert [one.url.query for one in worker.asked] == [
+        b"",
+        b"expand=status&expand=info",
+        b"expand=info",
+    ]
