@@ -109,7 +109,7 @@ def _cluster(looked: Looked, index: Index, *, is_open: bool) -> Html:
 def _footer(limits: Limits) -> Html:
     made = "Made by ", el("code", "replay report"), " from the records alone. No secret is in it."
     bounds = (
-        f"Of a cluster it lists {limits.listed:,} connectors at most, and draws {limits.drawn:,}; it "
-        f"tells {limits.findings:,} findings of a kind, and shows {limits.evidence:,} records."
+        f"Of a cluster it lists {limits.listed:,} connectors at most, and draws {limits.drawn:,}; "
+        f"it tells {limits.findings:,} findings of a kind, and shows {limits.evidence:,} records."
     )
     return el("footer", el("p", made), el("p", bounds))
