@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from controlplane.core.codec.offsets import frozen
-from controlplane.core.entry import Entry
 from controlplane.core.evolve.config import ConfigFold, ConfigRows
 from controlplane.core.evolve.flat import flat
 from controlplane.core.owners import owner
@@ -51,6 +50,7 @@ class Hashes:
     def __init__(self) -> None:
         self._contents: dict[int, tuple[Any, bytes]] = {}
         self._rows: dict[tuple[str, str, int, int], int] = {}
+        self._wholes: dict[tuple[int, int], int] = {}
 
     def row(self, table: str, name: str, value: Any) -> int:
         """Of what a table has of a connector; of tasks, the sum of each and of there being any."""
@@ -69,7 +69,13 @@ class Hashes:
 
     def whole(self, offset: int, session_key: Any) -> int:
         """Of the rows that are of no connector."""
-        return self.cell("offset", "", offset, None) + self.cell("session_key", "", -1, session_key)
+        key = offset, id(session_key)
+        known = self._wholes.get(key)
+        if known is None:
+            known = self.cell("offset", "", offset, None)
+            known += self.cell("session_key", "", -1, session_key)
+            self._wholes[key] = known
+        return known
 
     def _content(self, value: Any) -> bytes:
         found = self._contents.get(id(value))
@@ -108,6 +114,7 @@ class _Connector(NamedTuple):
     """The rows of a connector, the hash of each, and of the tasks that wait one by one."""
 
     rows: ConfigRows
+    """As they were before the last tasks that wait: these are seen when they come."""
     hashes: Sequence[int]
     waiting: Mapping[int, int]
 
@@ -140,16 +147,16 @@ def _updated(was: _Connector, rows: ConfigRows, name: str, hashes: Hashes) -> _C
     return _Changed(_Connector(rows, found, waiting), by)
 
 
-def _joined(was: _Connector, rows: ConfigRows, record: TaskConfig, hashes: Hashes) -> _Changed:
-    """The same with one more task that waits: the only rows that are changed in place."""
+def _joined(was: _Connector, record: TaskConfig, hashes: Hashes) -> _Changed:
+    """The same with one more task that waits, in a set that is there from then on."""
     name, task = record.connector, record.task
     one = hashes.cell(_DEFERRED, name, task, record.properties)
     by = one - was.waiting.get(task, 0)
-    if was.rows.deferred is None:
+    if not was.hashes[_AT_DEFERRED]:
         by += hashes.cell(_DEFERRED, name, -1, None)
     found = list(was.hashes)
     found[_AT_DEFERRED] += by
-    return _Changed(_Connector(rows, found, {**was.waiting, task: one}), by)
+    return _Changed(_Connector(was.rows, found, {**was.waiting, task: one}), by)
 
 
 class Digesting:
@@ -182,23 +189,22 @@ class Digesting:
 
     def _after(self, one: Decoded, hashes: Hashes) -> int:
         record = one.fold(self.fold)
-        name = self._owner(one.entry)
+        name = self._owner(one.entry.key)
         if name is not None:
             self.sum += self._change(name, record, hashes)
         return (self.sum + hashes.whole(self.fold.offset, self.fold.session_key)) & _ALL
 
     def _change(self, name: str, record: ConfigRecord | Invalid, hashes: Hashes) -> int:
         """By how much a record has changed the sum of what is known of a connector."""
-        was, rows = self.known.get(name, _NONE), self.fold.of(name)
+        was = self.known.get(name, _NONE)
         if isinstance(record, TaskConfig):
-            now = _joined(was, rows, record, hashes)
+            now = _joined(was, record, hashes)
         else:
-            now = _updated(was, rows, name, hashes)
+            now = _updated(was, self.fold.of(name), name, hashes)
         self.known[name] = now.connector
         return now.by
 
-    def _owner(self, entry: Entry) -> str | None:
-        if entry.key not in self.owners:
-            name = owner(self.topics.config, entry.key, self.topics, self.profile)
-            self.owners[entry.key] = name
-        return self.owners[entry.key]
+    def _owner(self, key: bytes | None) -> str | None:
+        if key not in self.owners:
+            self.owners[key] = owner(self.topics.config, key, self.topics, self.profile)
+        return self.owners[key]
