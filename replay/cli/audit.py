@@ -1,7 +1,6 @@
 """`replay audit`: what the logs of one cluster or many tell that no status page does."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import click
@@ -13,7 +12,7 @@ from replay.audit import Audited, Cluster, audited, together
 from replay.audit.catalogue import KINDS
 from replay.audit.thresholds import Thresholds, known, thresholds
 from replay.audit.trail.trail import Request, Trail
-from replay.cli.fleet import Job, for_each, resume_option, worst
+from replay.cli.fleet import Job, Way, fleet_options, for_each, worst
 from replay.cli.found import Found, print_fleet
 from replay.cli.logs import Asked, Log, logs_argument
 from replay.cli.printing import output_option, print_json, read_profile, say, table
@@ -70,7 +69,7 @@ def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     help="Show every kind of finding and every threshold, and end.",
 )
 @output_option()
-@resume_option
+@fleet_options
 @click.pass_context
 def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     ctx: click.Context,
@@ -81,7 +80,7 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     least: str,
     told: tuple[str, ...],
     output: str,
-    resume: Path | None,
+    way: Way,
 ) -> None:
     """Look for what went wrong in the logs of one or more clusters, and for who did what.
 
@@ -91,7 +90,7 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     profile, limits = read_profile(release), _thresholds(told)
     check_support(profile, exactly_once=any(one.reading.exactly_once for one in asked))
     look = _Look(profile, limits, requests_by_cluster(asked, trails))
-    done = for_each(asked, Job("auditing", look, Told), resume)
+    done = for_each(asked, Job("auditing", look, Told), way)
     everything = together(one.audited for one in done.results.values())
     found = Found(
         [one for one in everything if _Wanted(kinds, least)(one)],

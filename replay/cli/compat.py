@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 import msgspec
 
 from controlplane.core.safe_text import count
-from replay.cli.fleet import Done, Job, for_each, resume_option, worst
+from replay.cli.fleet import Done, Job, Way, fleet_options, for_each, worst
 from replay.cli.logs import Asked, Log, logs_argument
 from replay.cli.printing import output_option, print_json, read_profile, say, table
 from replay.compat import Mode, Roll, assess, documents, roll, steps_of
@@ -38,7 +37,7 @@ _STEPS = {
 )
 @click.option("--transitive", is_flag=True, help="By way of every release line in between.")
 @output_option("junit", about="Tables for people; for machines JSON, or XML as JUnit writes it.")
-@resume_option
+@fleet_options
 @click.pass_context
 def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     ctx: click.Context,
@@ -47,7 +46,7 @@ def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     goal: str,
     mode: str | None,
     output: str,
-    resume: Path | None,
+    way: Way,
     *,
     transitive: bool,
 ) -> None:
@@ -57,7 +56,7 @@ def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """
     whole = roll(read_profile(start), read_profile(goal), Mode(mode) if mode else None)
     look = _Look(tuple(steps_of(whole)) if transitive else (whole,))
-    done = for_each(asked, Job("assessing", look, Told), resume)
+    done = for_each(asked, Job("assessing", look, Told), way)
     rolls = [one for each in done.results.values() for one in each.rolls]
     if output == "json":
         print_json(documents.document(rolls) | {"failed": done.failed})

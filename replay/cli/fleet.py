@@ -1,4 +1,7 @@
-"""Doing one thing with every cluster that was named: one after the other, so that memory holds one.
+"""Doing one thing with every cluster that was named.
+
+One after the other, so that memory holds one; with `--jobs N` so many at once, each in a process of
+its own.
 
 What cannot be read does not keep the others from being told. With `--resume FOLDER` each result is
 kept as soon as it is there, under a name that says of what it is: the manifest's hash, which stands
@@ -6,10 +9,15 @@ for all that is archived, and everything that decided about it. So what is kept 
 who is killed or interrupted loses one cluster's work.
 """
 
+import functools
 import json
-from collections.abc import Callable, Iterable, Sequence
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from hashlib import sha256
 from importlib.metadata import version
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -38,6 +46,22 @@ class NotKept(ReplayError):
     """A result cannot be written where it is to be kept."""
 
 
+class Died(ReplayError):
+    """A process that looked at a cluster was ended from outside."""
+
+
+class Way(NamedTuple):
+    """How it is done."""
+
+    resume: Path | None = None
+    """Where results are kept."""
+    jobs: int = 1
+    """Clusters at a time."""
+
+
+ONE_BY_ONE = Way()
+
+
 class Job(NamedTuple, Generic[T]):
     """What is to be done with each cluster."""
 
@@ -62,18 +86,30 @@ class Done(NamedTuple, Generic[T]):
         return BAD_INPUT if self.failed else 0
 
 
-def resume_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--resume FOLDER`; the command gets `resume`."""
+def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--resume FOLDER` and `--jobs N`; the command gets `way`."""
+
+    @functools.wraps(command)
+    def with_way(resume: Path | None, jobs: int, **arguments: Any) -> Any:
+        return command(way=Way(resume, jobs), **arguments)
+
+    with_jobs = click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        default=1,
+        metavar="N",
+        help="Clusters at a time, each in a process and with memory of its own. [default: 1]",
+    )(with_way)
     return click.option(
         "--resume",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="FOLDER",
         help="Keep what is found of each archived cluster there, and take it from there as long as "
         "the archive has not changed.",
-    )(command)
+    )(with_jobs)
 
 
-def for_each(asked: Sequence[Asked], job: Job[T], resume: Path | None = None) -> Done[T]:
+def for_each(asked: Sequence[Asked], job: Job[T], way: Way = ONE_BY_ONE) -> Done[T]:
     """Do it with every cluster, beneath a bar.
 
     Where only one was named, what is wrong with it is raised as it is. Ctrl-C ends the command.
@@ -82,24 +118,57 @@ def for_each(asked: Sequence[Asked], job: Job[T], resume: Path | None = None) ->
     try:
         with bar() as shown:
             shown.begin(job.name, len(asked))
-            for one in asked:
-                _add(done, one, job, resume, alone=len(asked) == 1)
+            for one, outcome in zip(asked, _outcomes(asked, job, way), strict=True):
+                _add(done, one.cluster, outcome, alone=len(asked) == 1)
                 shown.advance(1)
     except KeyboardInterrupt:
-        raise _interrupted(len(done.results), len(asked), resume) from None
+        raise _interrupted(len(done.results), len(asked), way.resume) from None
     for cluster, sentence in done.failed.items():
         click.echo(f"Error: {cluster}: {sentence}", err=True)
     return done
 
 
-def _add(done: Done[T], one: Asked, job: Job[T], resume: Path | None, *, alone: bool) -> None:
-    """What comes of one cluster."""
+class _Outcome(NamedTuple, Generic[T]):
+    """What came of one cluster."""
+
+    result: T | None
+    error: Exception | None = None
+
+
+def _add(done: Done[T], cluster: str, outcome: _Outcome[T], *, alone: bool) -> None:
+    result, error = outcome
+    if result is not None:
+        done.results[cluster] = result
+    elif error is not None and (alone or isinstance(error, NotKept)):
+        raise error
+    else:
+        done.failed[cluster] = safe(str(error))
+
+
+def _outcomes(asked: Sequence[Asked], job: Job[T], way: Way) -> Iterator[_Outcome[T]]:
+    """What comes of each cluster, in their order."""
+    outcome = functools.partial(_outcome, job=job, resume=way.resume)
+    jobs = min(way.jobs, len(asked))
+    if jobs == 1:
+        yield from map(outcome, asked)
+        return
+    # Ctrl-C is for us alone: what is under way is finished and kept, what waits never begins.
+    started = get_context("spawn")
+    with ProcessPoolExecutor(jobs, started, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+        try:
+            yield from pool.map(outcome, asked)
+        except BrokenProcessPool:
+            raise Died(
+                "a process that looked at a cluster was ended, most likely for want of memory: "
+                "take fewer --jobs"
+            ) from None
+
+
+def _outcome(asked: Asked, job: Job[T], resume: Path | None) -> _Outcome[T]:
     try:
-        done.results[one.cluster] = _one(one, job, resume)
+        return _Outcome(_one(asked, job, resume))
     except _INPUT as error:
-        if alone or isinstance(error, NotKept):
-            raise
-        done.failed[one.cluster] = safe(str(error))
+        return _Outcome(None, error)
 
 
 def _interrupted(done: int, of: int, resume: Path | None) -> SystemExit:

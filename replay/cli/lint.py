@@ -1,14 +1,12 @@
 """`replay lint`: compact now and restart a worker; who is not what he was?"""
 
-from pathlib import Path
-
 import click
 import msgspec
 
 from controlplane.core.profiles import Profile, check_support
 from controlplane.core.redact import redacted_text
 from controlplane.core.state import Topics
-from replay.cli.fleet import Job, for_each, resume_option, worst
+from replay.cli.fleet import Job, Way, fleet_options, for_each, worst
 from replay.cli.found import Found, print_fleet
 from replay.cli.logs import Asked, Log, logs_argument
 from replay.cli.printing import output_option, print_json, read_profile, say, table
@@ -20,18 +18,16 @@ from replay.lint import lint as rehearse
 @logs_argument
 @click.option("--release", metavar="V", required=True, help="The release of the worker.")
 @output_option()
-@resume_option
+@fleet_options
 @click.pass_context
-def lint(
-    ctx: click.Context, asked: tuple[Asked, ...], release: str, output: str, resume: Path | None
-) -> None:
+def lint(ctx: click.Context, asked: tuple[Asked, ...], release: str, output: str, way: Way) -> None:
     """What would change if Kafka's log cleaner came by now and a worker was restarted.
 
     Exit code 0: nothing that has to be seen to; 1: something; 2: bad input.
     """
     profile = read_profile(release)
     check_support(profile, exactly_once=any(one.reading.exactly_once for one in asked))
-    done = for_each(asked, Job("linting", _Look(profile), Told), resume)
+    done = for_each(asked, Job("linting", _Look(profile), Told), way)
     found = Found(
         [finding for one in done.results.values() for finding in one.findings],
         {cluster: one.topics for cluster, one in done.results.items()},

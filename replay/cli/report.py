@@ -7,7 +7,7 @@ import msgspec
 
 from controlplane.core.profiles import KIP, RELEASES, Profile, check_support
 from controlplane.core.safe_text import count
-from replay.cli.fleet import Done, Job, for_each, resume_option
+from replay.cli.fleet import Done, Job, Way, fleet_options, for_each
 from replay.cli.logs import Asked, Log, logs_argument
 from replay.cli.printing import read_profile, say
 from replay.cli.trails import requests_by_cluster, trail_option
@@ -37,7 +37,7 @@ OLDEST_LINE = "2.8"
     help=f"What they may become; repeat. [default: each release line from {OLDEST_LINE} on]",
 )
 @trail_option
-@resume_option
+@fleet_options
 @click.pass_context
 def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     ctx: click.Context,
@@ -46,7 +46,7 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     release: str,
     goals: tuple[str, ...],
     trails: tuple[str, ...],
-    resume: Path | None,
+    way: Way,
 ) -> None:
     """Write one page about everything that is named: it opens anywhere, and asks nobody.
 
@@ -59,7 +59,7 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     towards = tuple(map(read_profile, goals)) if goals else _lines()
     limits, requests = Limits.shared_by(len(asked)), requests_by_cluster(asked, trails)
     look = _Looking(Look(profile, towards, limits, requests))
-    done = for_each(asked, Job("looking", look, Looked), resume)
+    done = for_each(asked, Job("looking", look, Looked), way)
     if done.results:
         _write(file, done)
         say(f"{file}: {count(len(done.results), 'cluster')}")
