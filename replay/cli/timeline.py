@@ -1,6 +1,7 @@
 """`replay timeline`: what held from when until when, and a digest after every config record."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,8 +121,7 @@ def _told(jobs: Sequence[_Job], kind: "_Kind", advance: Advance) -> Iterator[tup
         for one in kind.told(*job, advance):
             there.update(kind.about(one))
             yield job, one
-    for job in jobs[:1]:
-        check_connectors(job.question.connectors, there)
+    check_connectors(jobs[0].question.connectors, there)
 
 
 def _document(job: _Job, told: Iterable[Any], kind: "_Kind") -> Row:
@@ -174,7 +174,7 @@ def _interval_cells(job: _Job, seen: Seen, before: Seen | None) -> tuple[str, ..
     one, topics = seen.interval, job.plan.topics
     return (
         job.cluster.name,
-        _releases(seen.profiles),
+        _releases(seen.profiles, job.question),
         one.connector,
         f"{one.aspect.value} {item(one.aspect, one.item)}".strip(),
         place(one.since.position, topics),
@@ -200,14 +200,16 @@ def _value(one: Interval, before: Interval | None) -> str:
     return text(one.aspect, "", one.value)
 
 
-def _releases(names: Sequence[str]) -> str:
-    """`2.3.1`, `3.4.0 3.4.1`, `2.4.0 … 3.2.3 (7)`: who sees it so."""
-    if len(names) <= RELEASES_SHOWN:
-        return " ".join(names)
-    return f"{names[0]} … {names[-1]} ({len(names)})"
-
-
-RELEASES_SHOWN = 3
+def _releases(names: Sequence[str], question: Question) -> str:
+    """`2.3.1`, `2.4.0 … 3.2.3, kip`: who sees it so, of those that were asked."""
+    asked = [profile.release for profile in question.profiles]
+    runs: list[list[str]] = []
+    for before, name in pairwise(["", *asked]):
+        if name in names:
+            if before not in names:
+                runs.append([])
+            runs[-1].append(name)
+    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} … {run[-1]}" for run in runs)
 
 
 # --- digests --------------------------------------------------------------------------------
@@ -220,7 +222,7 @@ def _show_digests(found: Sequence[tuple[_Job, list[SeenDigest]]]) -> None:
             place(seen.after.position, job.plan.topics),
             time_text(seen.after.time_ms),
             seen.digest[:DIGEST_SHOWN],
-            _releases(seen.profiles),
+            _releases(seen.profiles, job.question),
         )
         for job, told in found
         for seen in told

@@ -1,6 +1,6 @@
 """Facts about connectors, each with the record that began it and the one that ended it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -9,6 +9,7 @@ from controlplane.core.diff import Aspect, same
 from controlplane.core.entry import Position
 from controlplane.core.evolve.config import ConfigRows
 from controlplane.core.evolve.status import StatusRows
+from controlplane.core.profiles import Profile
 
 
 class Moment(NamedTuple):
@@ -44,23 +45,32 @@ class Seen(msgspec.Struct, frozen=True):
     interval: Interval
 
 
-def alike(found: Sequence[tuple[tuple[str, ...], Sequence[Interval]]]) -> Iterator[Seen]:
+def alike(
+    found: Sequence[tuple[list[Profile], Sequence[Interval]]], asked: Sequence[Profile]
+) -> Iterator[Seen]:
     """Intervals of several groups of releases, each with all the releases that see it."""
     if len(found) == 1:
-        ((names, intervals),) = found
-        yield from (Seen(names, one) for one in intervals)
+        ((profiles, intervals),) = found
+        releases = names(profiles, asked)
+        yield from (Seen(releases, one) for one in intervals)
         return
-    places: dict[tuple[Any, ...], list[tuple[Interval, list[str]]]] = {}
-    for names, intervals in found:
+    places: dict[tuple[Any, ...], list[tuple[Interval, list[Profile]]]] = {}
+    for profiles, intervals in found:
         for one in intervals:
             there = places.setdefault((*one.place, one.until), [])
-            releases = next((some for other, some in there if holds(other.value, one.value)), None)
-            if releases is None:
-                there.append((one, list(names)))
+            seers = next((some for other, some in there if holds(other.value, one.value)), None)
+            if seers is None:
+                there.append((one, list(profiles)))
             else:
-                releases.extend(names)
+                seers.extend(profiles)
     for there in places.values():
-        yield from (Seen(tuple(names), one) for one, names in there)
+        yield from (Seen(names(seers, asked), one) for one, seers in there)
+
+
+def names(profiles: Collection[Profile], asked: Sequence[Profile]) -> tuple[str, ...]:
+    """The releases of some profiles, in the order in which they were asked."""
+    releases = {profile.release for profile in profiles}
+    return tuple(one.release for one in asked if one.release in releases)
 
 
 def holds(was: Any, now: Any) -> bool:

@@ -1,6 +1,6 @@
 """Going over the records of a cluster's archive, and telling what is found on the way."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from controlplane.core.evolve import Fold
@@ -11,7 +11,7 @@ from replay.engine.records import ordered
 from replay.timeline.decoding import decoded
 from replay.timeline.digests import Digesting, Work, shown
 from replay.timeline.follower import Follower, Wanted
-from replay.timeline.intervals import Moment, Seen, alike
+from replay.timeline.intervals import Moment, Seen, alike, names
 from replay.timeline.together import Together, chunks
 
 Advance = Callable[[int], None]
@@ -55,9 +55,9 @@ def timeline(cluster: Cluster, plan: Plan, question: Question, advance: Advance)
         reading = Together(question.profiles, Follower(wanted, question.profiles[0]))
         for chunk in chunks(ordered(cluster, plan.parts_of(topic))):
             found = reading.take(decoded(chunk, question.profiles, plan.topics.config))
-            yield from alike([(_names(profiles), ended) for profiles, ended in found])
+            yield from alike(found, question.profiles)
             advance(len(chunk))
-        yield from alike([(_names(profiles), held) for profiles, held in reading.rest()])
+        yield from alike(reading.rest(), question.profiles)
 
 
 class SeenDigest(NamedTuple):
@@ -83,15 +83,31 @@ def digests(
     for chunk in chunks(ordered(cluster, plan.parts_of(topic))):
         visible = [one for one in chunk if seen or not one.entry.aborted]
         work = Work(decoded(visible, question.profiles, topic))
-        found = [(_names(profiles), some) for profiles, some in reading.take(work)]
-        for at, one in enumerate(visible):
-            releases: dict[int, tuple[str, ...]] = {}
-            for names, numbers in found:
-                releases[numbers[at]] = releases.get(numbers[at], ()) + names
+        found = reading.take(work)
+        releases = _Releases([profiles for profiles, _ in found], question.profiles)
+        columns = zip(*(numbers for _, numbers in found), strict=True)
+        for one, numbers in zip(visible, columns, strict=True):
             after = Moment(one.time_ms, one.entry.position)
-            for number, names in releases.items():
-                yield SeenDigest(names, after, shown(number))
+            same: dict[int, tuple[int, ...]] = {}
+            for group, number in enumerate(numbers):
+                same[number] = (*same.get(number, ()), group)
+            for number, those in same.items():
+                yield SeenDigest(releases[those], after, shown(number))
         advance(len(chunk))
+
+
+class _Releases(dict[tuple[int, ...], tuple[str, ...]]):
+    """The releases of several groups, given by their numbers: a few sets come again and again."""
+
+    def __init__(self, groups: Sequence[Sequence[Profile]], asked: Sequence[Profile]) -> None:
+        super().__init__()
+        self._groups = groups
+        self._asked = asked
+
+    def __missing__(self, those: tuple[int, ...]) -> tuple[str, ...]:
+        profiles = [profile for group in those for profile in self._groups[group]]
+        found = self[those] = names(profiles, self._asked)
+        return found
 
 
 def _seen_by(question: Question, plan: Plan, topic: str) -> bool:
@@ -99,7 +115,3 @@ def _seen_by(question: Question, plan: Plan, topic: str) -> bool:
     profile = question.profiles[0]
     fold = Fold(profile, topics=plan.topics, exactly_once=question.exactly_once)
     return fold.sees_aborted(topic)
-
-
-def _names(profiles: Iterable[Profile]) -> tuple[str, ...]:
-    return tuple(profile.release for profile in profiles)
