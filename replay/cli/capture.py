@@ -22,14 +22,12 @@ from replay.archive.store import Store, open_store
 from replay.archive.verify import gap_text
 from replay.capture.capture import Capture, Captured, Target
 from replay.capture.secrets import Secrets, dropped, encrypted, kept
+from replay.cli.codes import INTERRUPTED
 from replay.cli.engines import Choice, engine_options
 from replay.cli.printing import output_option, print_json, say, table
 from replay.cli.progress import bar
 from replay.errors import NotCapturable
 from replay.progress import Progress
-
-INTERRUPTED = 130
-"""Exit code: Ctrl-C, as shells count it (128 and the signal's number)."""
 
 LIVING = ("kafka", "sqlite")
 """Logs that go on; the others are dumps."""

@@ -27,15 +27,13 @@ import msgspec
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.safe_text import safe
 from controlplane.logs.log import LogError
+from replay.cli.codes import INTERRUPTED
 from replay.cli.logs import Asked, Log, opened
 from replay.cli.progress import bar
 from replay.errors import ReplayError
 
 BAD_INPUT = 2
 """Exit code: a cluster cannot be read."""
-
-INTERRUPTED = 130
-"""Exit code: Ctrl-C, as shells count it (128 and the signal's number)."""
 
 T = TypeVar("T")
 

@@ -10,11 +10,9 @@ from controlplane.core.profiles import UnknownRelease
 from controlplane.core.safe_text import safe
 from controlplane.core.state import SharedTopic
 from controlplane.logs.log import LogError
+from replay.cli.codes import INTERRUPTED, REFUSED
 from replay.compat import BadRoll
 from replay.errors import ReplayError
-
-REFUSED = 2
-"""Exit code: what was asked could not be done; click uses it for wrong usage, too."""
 
 
 class Refused(click.ClickException):
@@ -44,7 +42,7 @@ COMMANDS = {
 }
 """In the order in which they are listed."""
 
-EXTRAS = {"pyarrow": "replay", "numpy": "replay", "pyspark": "spark"}
+EXTRAS = {"pyarrow": "replay", "numpy": "replay", "pyspark": "spark", "py4j": "spark"}
 """What not everybody installs, and what it comes with."""
 
 _INPUT = (LogError, UnknownRelease, UnknownMoment, SharedTopic, BadRoll, ReplayError)
@@ -78,6 +76,9 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except _INPUT as error:
             raise Refused(safe(str(error))) from None
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            raise SystemExit(INTERRUPTED) from None
         except ModuleNotFoundError as missing:
             package = (missing.name or "").partition(".")[0]
             if package not in EXTRAS:

@@ -75,7 +75,11 @@ async def stream(
         with bar() as progress:
             follow(followed, told_of, progress if len(clusters) == 1 else None)
 
-    await asyncio.gather(*(asyncio.to_thread(one, cluster) for cluster in clusters))
+    try:
+        await asyncio.gather(*(asyncio.to_thread(one, cluster) for cluster in clusters))
+    finally:  # one of them has failed, or somebody has interrupted: nobody waits for the others
+        for query in started.streams.active:
+            query.stop()
 
 
 @asynccontextmanager

@@ -14,7 +14,8 @@ import pytest
 from controlplane.core.state import Topics
 from replay.archive.segments import SIZES
 from replay.cli.archives import clusters_of
-from replay.cli.fleet import INTERRUPTED, Job, Way, for_each
+from replay.cli.codes import INTERRUPTED
+from replay.cli.fleet import Job, Way, for_each
 from replay.cli.logs import Log, Reading
 from tests.recorded import HISTORIES, recorded_entries
 from tests.replay.archived import capture, log_of

@@ -9,6 +9,7 @@ from controlplane.scenario.folds import Folds
 from controlplane.scenario.parse import parse
 from controlplane.scenario.run import play_all, read, report
 from replay.refold import Refold
+from tests.cli.calling import call
 from tests.replay.archived import SMALL
 from tests.replay.spark.test_three_answers import SLICED
 from tests.scenario.test_failing import STORY, forgetful
@@ -40,4 +41,33 @@ x.scenario:15: view connectors
     +orders      0      PAUSED    STOPPED   <-- via spark
 
 if every change is wanted, `make scenarios-rewrite`, then read `git diff`"""
+    )
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Path:
+    """A scenario as a file."""
+    path = tmp_path / "a.scenario"
+    path.write_text(STORY)
+    return path
+
+
+def test_the_command_asks_spark(spark: SparkSession, told: Path) -> None:
+    """With `--spark`, or by the name of its fold."""
+    for how in (["--spark"], ["--via", "spark"]):
+        said = call("scenario", "run", *how, told)
+        assert (said.code, said.err) == (0, ""), said
+        assert "1 scenario, 5 steps: all as written" in said.out
+
+
+def test_without_java_it_cannot(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence; without the option nobody needs Java."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    assert call("scenario", "run", told).code == 0
+    said = call("scenario", "run", "--spark", told)
+    assert (said.code, said.err) == (
+        2,
+        "Error: Spark needs Java 17 or newer, and there is none: install it, or set JAVA_HOME\n",
     )

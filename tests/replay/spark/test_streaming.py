@@ -7,23 +7,34 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from controlplane.core.entry import Entry
 from controlplane.core.state import Topics
 from replay.archive.cluster import open_cluster
 from replay.archive.store import Folder
 from replay.archive.verify import verified
+from replay.capture.capture import Target
+from replay.capture.secrets import kept
+from replay.capture.spark import Source
+from replay.capture.streaming import Stream, follow
+from replay.errors import ArchiveConflict
 from tests.conftest import PROVE, ROOT
 from tests.kafka.conftest import RELEASES
 from tests.kafka.real import Broker
-from tests.kafka.writing import in_order, settled, writer
+from tests.kafka.writing import in_order, reading, settled, writer
 from tests.replay.spark.test_capture import NewTopic
 from tests.replay.test_appending import archived
 
-pytestmark = [pytest.mark.java, pytest.mark.broker]
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.broker,
+    pytest.mark.parametrize("broker", RELEASES if PROVE else RELEASES[-1:], indirect=True),
+]
 
 PATIENCE_S = 90
 LOOK_S = 0.005
@@ -81,7 +92,6 @@ class Captures:
         return len([*self.archive.glob(f"cluster=real/{pattern}")])
 
 
-@pytest.mark.parametrize("broker", RELEASES if PROVE else RELEASES[-1:], indirect=True)
 async def test_killed_it_goes_on(
     broker: Broker, new_topic: NewTopic, kafka_jars: Path, tmp_path: Path
 ) -> None:
@@ -111,6 +121,36 @@ async def test_killed_it_goes_on(
     assert (verified(cluster).flaws, verified(cluster).gaps) == ((), ())
     assert captures.count("_manifest/*") == manifests
     assert own in cluster.ends
+
+
+async def test_a_stream_and_its_archive_belong_together(
+    spark: SparkSession, broker: Broker, new_topic: NewTopic, kafka_jars: Path, tmp_path: Path
+) -> None:
+    """A topic that is named later is found; a checkpoint that is further is not believed."""
+    topics = Topics(await new_topic(), await new_topic(), await new_topic())
+    source = Source(spark, broker.bootstrap, {})
+    added = []
+
+    async def follow_into(name: str) -> None:
+        target = Target(Folder(str(tmp_path / name)), "real", topics, kept(topics))
+        opening = partial(reading, broker.bootstrap)
+        stream = Stream(opening, target, source, str(tmp_path / "checkpoint"), None)
+        await asyncio.to_thread(follow, stream, lambda captured: added.append(captured.added))
+
+    own = await new_topic()
+    async with writer(broker) as out:
+        names_it = b'{"properties":{"offsets.storage.topic":"%s"}}' % own.encode()
+        await out.put(topics.config, 0, b"connector-own", names_it)
+        await out.put(own, 0, b'["own",{}]', b"2")
+        await follow_into("archive")
+        assert added == [1, 1]
+        await out.put(topics.config, 0, b"connector-b", b"{}")
+        await follow_into("archive")
+        with pytest.raises(ArchiveConflict, match=r"says up to \d: it is of another archive"):
+            await follow_into("other")
+    assert added == [1, 1, 1]
+    cluster = open_cluster(Folder(str(tmp_path / "archive")), "real")
+    assert archived(cluster) == in_order(out.written)
 
 
 async def aborted(broker: Broker, topics: Topics) -> list[Entry]:
