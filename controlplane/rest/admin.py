@@ -7,6 +7,7 @@ and that it is so.
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import wraps
+from typing import Any
 
 from controlplane.core.context import Context
 from controlplane.core.plan import Plan
@@ -48,15 +49,24 @@ async def validate(call: Call) -> Answer:
 async def show_health(call: Call) -> Answer:
     """`GET /health`: whether the log can be read, and written if that is our part."""
     follower, commands = call.service.follower, call.service.commands
+    # It goes on behind this: a long log is not to be read anew for each who asks meanwhile.
+    reading = asyncio.ensure_future(follower.state(call.service.dialect))
+    reading.add_done_callback(_heard)
     try:
         async with asyncio.timeout(HEALTH_S):
-            await follower.state(call.service.dialect)
+            await asyncio.shield(reading)
     except TimeoutError:
         return health(started=False)
     except LogError as error:
         return health(started=False, trouble=str(error))
     failure = follower.failure or (None if commands is None else commands.failure)
     return health(started=True, trouble=None if failure is None else str(failure))
+
+
+def _heard(reading: "asyncio.Future[Any]") -> None:
+    """What it failed of, whoever asks next is told."""
+    if not reading.cancelled():
+        reading.exception()
 
 
 @of_now

@@ -42,6 +42,8 @@ class Route(NamedTuple):
     view: View
     of_group: bool = False
     """Whether a sink's consumer group has a say in it."""
+    of_log: bool = True
+    """Whether the log has; else it is told though the log cannot be read, or not yet."""
 
 
 def answer(reading: Reading, target: str) -> Answer:
@@ -214,7 +216,7 @@ def _always(_: Profile) -> bool:
 _CONNECTOR = ("connectors", "{}")
 
 ROUTES: tuple[Route, ...] = (
-    Route((), _always, _root),
+    Route((), _always, _root, of_log=False),  # what many ask to see whether a worker lives
     Route(("connectors",), _always, _connectors),
     Route(_CONNECTOR, _always, _info),
     Route((*_CONNECTOR, "config"), _always, _config),

@@ -9,6 +9,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
+from controlplane.asof import Then
 from controlplane.controller.controller import TimedOut
 from controlplane.controller.outside import OutsideFailed
 from controlplane.controller.turns import TooMany
@@ -17,6 +18,7 @@ from controlplane.core.commands import AnyCommand
 from controlplane.core.java import hash_map_order
 from controlplane.core.plan import GroupOffsets, Rejected
 from controlplane.core.profiles import Profile
+from controlplane.core.state import ClusterState
 from controlplane.logs.log import Fenced, LogUnavailable
 from controlplane.rest import (
     admin,
@@ -199,7 +201,8 @@ def _viewing(route: reads.Route) -> Answering:
     """An endpoint that shows a part of the state."""
 
     async def answer(call: Call) -> Answer:
-        state, notices = await call.then()
+        known = route.of_log or call.request.as_of is not None
+        state, notices = await call.then() if known else Then(ClusterState(call.profile))
         service = call.service
         reading = reads.Reading(
             state,

@@ -1,25 +1,29 @@
 """What a worker tells of itself: health, loggers, plugins; and who is told (KIP-495, KIP-1017)."""
 
+import asyncio
 import io
 import logging
+from collections.abc import AsyncIterator, Iterable
 
 import httpx
 import pytest
 
 from controlplane import commands
 from controlplane.core.decide import topics
+from controlplane.core.entry import Batch
 from controlplane.core.profiles import Profile
 from controlplane.follower import Follower, Limits
-from controlplane.logs.log import LogUnavailable
+from controlplane.logs.log import Ends, LogUnavailable
 from controlplane.logs.memory import MemoryLog
 from controlplane.observe import logger
 from controlplane.plane import Settings
+from controlplane.rest import admin
 from controlplane.rest.app import App
 from controlplane.rest.calls import Part, Service
 from controlplane.rest.health import health
 from controlplane.rest.loggers import LEVELS, LOGGER, Loggers, apart
 from tests.controller.scene import NOW_MS
-from tests.outages import FarAway, until
+from tests.outages import Cable, FarAway, until
 from tests.rest.plane import asked
 from tests.rest.serving import client_of, following, served
 
@@ -63,6 +67,7 @@ async def test_a_worker_is_as_well_as_its_log() -> None:
         cable.cut.set()
         starting = await client.get("/health")
         cable.cut.clear()
+        await until(lambda: follower.failure is None)
         healthy = await client.get("/health")
         cable.interruption = LogUnavailable("the leader is gone")
         await until(lambda: follower.failure is not None)
@@ -71,6 +76,68 @@ async def test_a_worker_is_as_well_as_its_log() -> None:
     assert [starting.status_code, healthy.status_code, unhealthy.status_code] == [503, 200, 500]
     assert starting.json()["message"].endswith(" the cable is cut: mend it")
     assert unhealthy.json()["message"].endswith(" the leader is gone")
+
+
+class Long(Cable):
+    """A log that takes a while to be read."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        super().__init__(log)
+        self.may_be_read = asyncio.Event()
+        self.may_be_read.set()
+        self.begun = 0
+
+    async def read(
+        self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
+    ) -> AsyncIterator[Batch]:
+        """Wait, and then as it is."""
+        self.begun += 1
+        await self.may_be_read.wait()
+        async for batch in super().read(topics, start, stop):
+            yield batch
+
+
+async def test_whoever_asks_how_it_is_does_not_hold_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that takes long is read once, however often it is asked for meanwhile."""
+    monkeypatch.setattr(admin, "HEALTH_S", 0.05)
+    log = MemoryLog()
+    await log.create_topic("connect-configs", 1)
+    long = Long(log)
+    follower = Follower(long, live=False)
+    async with follower, client_of(App(Service(follower, Profile.of("3.9")))) as client:
+        long.may_be_read.clear()
+        long.begun = 0
+        for _ in range(3):
+            starting = await client.get("/health")
+            assert (starting.status_code, starting.json()["status"]) == (503, "starting")
+        assert long.begun == 1
+        assert (await client.get("/")).json()["version"] == "3.9.2"
+        long.may_be_read.set()
+        assert (await client.get("/health")).json()["status"] == "healthy"
+    await log.close()
+
+
+async def test_who_it_is_it_tells_without_its_log() -> None:
+    """As a worker does, by which many see whether it lives; as every release, with a notice."""
+    log = MemoryLog()
+    await log.create_topic("connect-configs", 1)
+    cable = FarAway(log)
+    follower = Follower(cable, limits=Limits(interruption_poll_ms=5))
+    async with follower, client_of(App(Service(follower, Profile.of("3.9")))) as client:
+        cable.cut.set()
+        cable.interruption = LogUnavailable("the cable is cut")
+        await until(lambda: follower.failure is not None)
+        for path, version in (
+            ("/", "3.9.2"),
+            ("/compat/3.4/", "3.4.1"),
+            ("/?profile=4.3", "4.3.0"),
+        ):
+            answer = await client.get(path)
+            assert (answer.status_code, answer.json()["version"]) == (200, version)
+            assert "the log is not followed just now" in answer.headers["x-controlplane-notice"]
+        assert (await client.get("/connectors")).status_code == 503
+        assert (await client.get("/?as_of=config@0")).status_code == 503
+    await log.close()
 
 
 # --- loggers ------------------------------------------------------------------------------------
