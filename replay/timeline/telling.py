@@ -1,6 +1,8 @@
 """Going over the records of a cluster's archive, and telling what is found on the way."""
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from controlplane.core.evolve import Fold
@@ -16,6 +18,18 @@ from replay.timeline.together import Together, chunks
 
 Advance = Callable[[int], None]
 """Is told of how many records more are done."""
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Look for no garbage meanwhile: folds leave none, and looking takes a quarter of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class Question(NamedTuple):
@@ -49,15 +63,16 @@ def timeline(cluster: Cluster, plan: Plan, question: Question, advance: Advance)
     Raises:
         ArchiveCorrupt: a file is missing or damaged.
     """
-    for topic in told_of(plan, question):
-        aborted = _seen_by(question, plan, topic)
-        wanted = Wanted(topic, plan.topics, frozenset(question.connectors), aborted)
-        reading = Together(question.profiles, Follower(wanted, question.profiles[0]))
-        for chunk in chunks(ordered(cluster, plan.parts_of(topic))):
-            found = reading.take(decoded(chunk, question.profiles, plan.topics.config))
-            yield from alike(found, question.profiles)
-            advance(len(chunk))
-        yield from alike(reading.rest(), question.profiles)
+    with _without_collector():
+        for topic in told_of(plan, question):
+            aborted = _seen_by(question, plan, topic)
+            wanted = Wanted(topic, plan.topics, frozenset(question.connectors), aborted)
+            reading = Together(question.profiles, Follower(wanted, question.profiles[0]))
+            for chunk in chunks(ordered(cluster, plan.parts_of(topic))):
+                found = reading.take(decoded(chunk, question.profiles, plan.topics.config))
+                yield from alike(found, question.profiles)
+                advance(len(chunk))
+            yield from alike(reading.rest(), question.profiles)
 
 
 class SeenDigest(NamedTuple):
@@ -77,23 +92,24 @@ def digests(
     Raises:
         ArchiveCorrupt: a file is missing or damaged.
     """
-    topic = plan.topics.config
-    seen = _seen_by(question, plan, topic)
-    reading = Together(question.profiles, Digesting(plan.topics, question.profiles[0]))
-    for chunk in chunks(ordered(cluster, plan.parts_of(topic))):
-        visible = [one for one in chunk if seen or not one.entry.aborted]
-        work = Work(decoded(visible, question.profiles, topic))
-        found = reading.take(work)
-        releases = _Releases([profiles for profiles, _ in found], question.profiles)
-        columns = zip(*(numbers for _, numbers in found), strict=True)
-        for one, numbers in zip(visible, columns, strict=True):
-            after = Moment(one.time_ms, one.entry.position)
-            same: dict[int, tuple[int, ...]] = {}
-            for group, number in enumerate(numbers):
-                same[number] = (*same.get(number, ()), group)
-            for number, those in same.items():
-                yield SeenDigest(releases[those], after, shown(number))
-        advance(len(chunk))
+    with _without_collector():
+        topic = plan.topics.config
+        seen = _seen_by(question, plan, topic)
+        reading = Together(question.profiles, Digesting(plan.topics, question.profiles[0]))
+        for chunk in chunks(ordered(cluster, plan.parts_of(topic))):
+            visible = [one for one in chunk if seen or not one.entry.aborted]
+            work = Work(decoded(visible, question.profiles, topic))
+            found = reading.take(work)
+            releases = _Releases([profiles for profiles, _ in found], question.profiles)
+            columns = zip(*(numbers for _, numbers in found), strict=True)
+            for one, numbers in zip(visible, columns, strict=True):
+                after = Moment(one.time_ms, one.entry.position)
+                same: dict[int, tuple[int, ...]] = {}
+                for group, number in enumerate(numbers):
+                    same[number] = (*same.get(number, ()), group)
+                for number, those in same.items():
+                    yield SeenDigest(releases[those], after, shown(number))
+            advance(len(chunk))
 
 
 class _Releases(dict[tuple[int, ...], tuple[str, ...]]):

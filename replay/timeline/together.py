@@ -5,9 +5,7 @@ at. If releases that have gone together do not agree in it, each group goes over
 records again, by itself from there on.
 """
 
-import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
@@ -63,18 +61,6 @@ def counted(records: Iterable[One], advance: Callable[[int], None]) -> Iterator[
         advance(len(chunk))
 
 
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Look for no garbage meanwhile: folds leave none, and looking takes a quarter of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 class Together(Generic[C, F]):
     """Readings of all profiles, each shared by those that have agreed in everything so far."""
 
@@ -83,10 +69,6 @@ class Together(Generic[C, F]):
 
     def take(self, chunk: C) -> list[tuple[list[Profile], F]]:
         """Let all of them go on; what each group has found."""
-        with _without_collector():
-            return self._taken(chunk)
-
-    def _taken(self, chunk: C) -> list[tuple[list[Profile], F]]:
         waiting, done = self._groups, []
         found: list[tuple[list[Profile], F]] = []
         while waiting:
