@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -11,8 +12,12 @@ from starlette.types import Receive, Scope, Send
 from controlplane.core.commands import CreateConnector, StopConnector
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane
+from controlplane.rest.connections import connection_class
 from controlplane.rest.repeating import KEPT, Repeat, Repeats
-from controlplane.rest.security.settings import HttpLimits
+from controlplane.rest.security.hashes import Kept, TokenHash
+from controlplane.rest.security.protecting import Protection, protected
+from controlplane.rest.security.roles import Role
+from controlplane.rest.security.settings import AuthSettings, HttpLimits
 from controlplane.rest.server import listen, serving
 from tests.controller.scene import plane_on
 from tests.rest.plane import ORDERS
@@ -38,7 +43,9 @@ class Served(NamedTuple):
 
 @asynccontextmanager
 async def served(
-    state: dict[str, object] | None = None, limits: HttpLimits | None = None
+    state: dict[str, object] | None = None,
+    limits: HttpLimits | None = None,
+    protection: Protection | None = None,
 ) -> AsyncIterator[Served]:
     """A plane with a connector; `state` is what those in front have found out about a request."""
     asked: list[str] = []
@@ -47,10 +54,12 @@ async def served(
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             asked.append(scope["path"])
-            await plane.app({**scope, "state": state or {}}, receive, send)
+            known = {**scope.get("state", {}), **(state or {})}
+            await plane.app({**scope, "state": known}, receive, send)
 
         listening = listen("127.0.0.1", 0)
-        async with serving(app, listening, limits):
+        guarded = protected(app, protection or Protection())
+        async with serving(guarded, listening, limits):
             reader, writer = await asyncio.open_connection(*listening.getsockname())
             try:
                 yield Served(plane, reader, writer, asked)
@@ -121,6 +130,26 @@ async def test_who_is_known_is_asked_each_time() -> None:
         for _ in range(3):
             await one.ask(GET)
         assert len(one.asked) == 3
+
+
+@pytest.mark.usefixtures("one_date")
+async def test_whose_token_is_gone_is_let_in_no_more(tmp_path: Path) -> None:
+    """Though a moment ago the same bytes had an answer, on this connection and on others."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"{Kept('ann', Role.VIEW, TokenHash.of('t0ken'))}\n", "ascii")
+    asks = GET.replace(b"Host", b"Authorization: Bearer t0ken\r\nHost")
+    auth = AuthSettings(token_file=str(tokens))
+    async with served(protection=Protection(auth=auth)) as one:
+        for _ in range(2):
+            assert await one.ask(asks) == b'["orders"]'
+        tokens.write_text("", "ascii")
+        assert b"the token is not known" in await one.ask(asks)
+
+
+def test_listeners_have_answers_of_their_own() -> None:
+    """What one shows the other may not: `/admin/loggers` is on one of them (KIP-495)."""
+    first, second = (connection_class(HttpLimits()) for _ in range(2))
+    assert first.repeats is not second.repeats  # type: ignore[attr-defined]  # of ours
 
 
 @pytest.mark.usefixtures("one_date")
