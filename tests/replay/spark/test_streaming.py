@@ -27,6 +27,7 @@ from tests.conftest import PROVE, ROOT
 from tests.kafka.conftest import RELEASES
 from tests.kafka.real import Broker
 from tests.kafka.writing import in_order, reading, settled, writer
+from tests.replay.spark.conftest import QUICK
 from tests.replay.spark.test_capture import NewTopic
 from tests.replay.test_appending import archived
 
@@ -51,6 +52,7 @@ class Captures:
             *(sys.executable, "-m", "replay", "capture", f"real=kafka://{broker.bootstrap}"),
             *(str(self.archive), "--engine", "spark", "--master", "local[2]"),
             *("--jars", str(jars), "--checkpoint", str(folder / "checkpoint"), "--every", "0.2"),
+            *(word for setting in QUICK.items() for word in ("--conf", "=".join(setting))),
             *(word for field, name in names for word in (f"--{field}-topic", name)),
         ]
 
