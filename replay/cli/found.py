@@ -38,9 +38,11 @@ class Found(NamedTuple):
         }
 
     def places(self, finding: Finding) -> list[str]:
-        """The evidence of a finding, as people write it; where it lies in several clusters, which."""
+        """The evidence of a finding as people write it, with its cluster where there are several."""
         shown = self._shown(finding)
-        return [f"{cluster} {one}" for cluster, one in zip(finding.clusters, shown, strict=False)] or shown
+        return [
+            f"{cluster} {one}" for cluster, one in zip(finding.clusters, shown, strict=False)
+        ] or shown
 
     def _document(self, finding: Finding) -> dict[str, Any]:
         told: dict[str, Any] = msgspec.to_builtins(finding)

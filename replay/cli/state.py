@@ -9,38 +9,31 @@ import click
 import msgspec
 import pyarrow.parquet as pq
 
-from controlplane.core.moments import UnknownMoment
-from controlplane.core.profiles import PROFILES, Profile, check_support
 from controlplane.core.safe_text import count
 from controlplane.core.state import ClusterState
-from replay.archive.cluster import Cluster, open_clusters
-from replay.archive.integrity import Checked
-from replay.archive.store import open_store
+from replay.cli.asking import (
+    NONE,
+    Asked,
+    UnknownConnector,
+    archive_argument,
+    connectors_option,
+    moment_option,
+    planned,
+    profiles_option,
+    to_option,
+)
 from replay.cli.engines import Choice, engine_options
-from replay.cli.printing import output_option, print_json, read_profile, say, table
-from replay.engine.asked import Asked
+from replay.cli.printing import output_option, print_json, say, table
+from replay.engine import asked as engine_asked
 from replay.engine.digest import digest
 from replay.engine.explain import Explained
-from replay.engine.local import Local, Options
 from replay.engine.plan import Plan
 from replay.engine.rows import Row, rows, table_of
 from replay.errors import ReplayError
 
-EVERY = "all"
-NONE = "-"
-"""Shown where there is nothing."""
-
 
 class BadOutput(ReplayError):
     """What was asked for cannot be written there."""
-
-
-class _Asked(NamedTuple):
-    """What is to be told of each cluster."""
-
-    moment: str | None
-    profiles: Sequence[Profile]
-    options: Options
 
 
 class _Answer(NamedTuple):
@@ -52,42 +45,23 @@ class _Answer(NamedTuple):
 
 
 @click.command()
-@click.argument("archive")
-@click.option(
-    "--as-of",
-    "moment",
-    metavar="MOMENT",
-    help="A time, a record (config@57), or a vector of end offsets. [default: the end]",
-)
-@click.option(
-    "--profile",
-    "releases",
-    metavar="RELEASE",
-    multiple=True,
-    help="Whose eyes: a release, kip, or all (each distinct one once); repeat. [default: kip]",
-)
-@click.option("--cluster", "names", metavar="NAME", multiple=True, help="Only this one; repeat.")
-@click.option("--connector", "connectors", metavar="NAME", multiple=True, help="Only it; repeat.")
-@click.option(
-    "--exactly-once", is_flag=True, help="As workers see it that read no aborted records."
-)
+@archive_argument
+@moment_option()
+@profiles_option
+@connectors_option
 @engine_options
 @click.option("--from-segments", is_flag=True, help="Read no snapshots and no winners.")
-@click.option("--trust", "trusting", is_flag=True, help="Do not compare the hashes of files.")
 @click.option("--explain", is_flag=True, help="Tell what would be read, and read nothing.")
 @output_option("parquet", about="Tables for people, JSON or Parquet for machines.")
-@click.option("--to", "file", type=click.Path(path_type=Path), help="The file, for Parquet.")
+@to_option
 def state(  # noqa: PLR0913 - click passes every option by name
-    archive: str,
+    asked: Asked,
     moment: str | None,
     releases: tuple[str, ...],
-    names: tuple[str, ...],
     connectors: tuple[str, ...],
     *,
-    exactly_once: bool,
     engine: Choice,
     from_segments: bool,
-    trusting: bool,
     explain: bool,
     output: str,
     file: Path | None,
@@ -97,17 +71,12 @@ def state(  # noqa: PLR0913 - click passes every option by name
     A moment is a prefix of the one order in which records are folded, never a filter on times.
     Exit code 2: nothing can be told, for instance because the archive begins later.
     """
-    if (output == "parquet") is not (file is not None):
-        raise click.UsageError("-o parquet and --to FILE belong together")
-    asked = _Asked(
-        moment,
-        _profiles(releases, exactly_once=exactly_once),
-        Options(exactly_once, derived=not from_segments),
-    )
-    clusters = open_clusters(open_store(archive), names)
-    if not trusting:
-        clusters = [_checked(cluster) for cluster in clusters]
-    questions = [_planned(cluster, asked) for cluster in clusters]
+    profiles = asked.profiles(releases)
+    questions = []
+    for cluster in asked.opened():
+        local = asked.local(cluster, derived=not from_segments)
+        plan = planned(local, moment, profiles)
+        questions.append(engine_asked.Asked(local, plan, profiles))
     if explain:
         _explain(engine.explained(questions), output)
         return
@@ -132,37 +101,10 @@ def state(  # noqa: PLR0913 - click passes every option by name
         _print(answers, found)
 
 
-def _profiles(releases: tuple[str, ...], *, exactly_once: bool) -> list[Profile]:
-    found: dict[str, Profile] = {}
-    for name in releases or ("kip",):
-        every = [one for one in PROFILES if one.exactly_once_support or not exactly_once]
-        for profile in every if name == EVERY else [read_profile(name)]:
-            check_support(profile, exactly_once=exactly_once)
-            found[profile.release] = profile
-    return list(found.values())
-
-
-def _checked(cluster: Cluster) -> Cluster:
-    """The same, of which no file is read that was altered."""
-    files = (stored for manifest in cluster.chain.manifests for stored in manifest.files)
-    return cluster._replace(store=Checked(cluster.store, files))
-
-
-def _planned(cluster: Cluster, asked: _Asked) -> Asked:
-    local = Local(cluster, asked.options)
-    try:
-        plan = local.plan(asked.moment, asked.profiles)
-    except UnknownMoment as error:
-        raise UnknownMoment(f"{cluster.name}: {error}") from None
-    for notice in plan.notices:
-        click.echo(f"{cluster.name}: {notice}", err=True)
-    return Asked(local, plan, asked.profiles)
-
-
 def _check_found(wanted: tuple[str, ...], found: list[Row]) -> None:
     missing = [name for name in wanted if name not in {row.connector for row in found}]
     if missing:
-        raise UnknownMoment(f"no cluster had a connector {missing[0]!r} then: look without it")
+        raise UnknownConnector(f"no cluster had a connector {missing[0]!r} then: look without it")
 
 
 # --- printing -------------------------------------------------------------------------------
