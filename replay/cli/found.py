@@ -38,7 +38,7 @@ class Found(NamedTuple):
         }
 
     def places(self, finding: Finding) -> list[str]:
-        """The evidence of a finding as people write it, with its cluster where there are several."""
+        """The evidence of a finding as people write it, with the cluster if there are several."""
         shown = self._shown(finding)
         return [
             f"{cluster} {one}" for cluster, one in zip(finding.clusters, shown, strict=False)

@@ -14,8 +14,8 @@ from tests.laws.entries import NAMES, logs, profiles
 @given(log=logs(), one=profiles, other=profiles)
 def test_all_is_what_each_is(log: list[Entry], one: Profile, other: Profile) -> None:
     """However the keys of offsets are spelled, a connector's are found."""
-    states = [fold(in_order(log), profile) for profile in (one, other)]
-    names = {*NAMES, *(name for state in states for name in offset_owners(state))}
-    every = diff(*states)
+    before, after = (fold(in_order(log), profile) for profile in (one, other))
+    names = {*NAMES, *offset_owners(before), *offset_owners(after)}
+    every = diff(before, after)
     names |= {change.connector for change in every}
-    assert every == [change for name in sorted(names) for change in diff(*states, name)]
+    assert every == [change for name in sorted(names) for change in diff(before, after, name)]
