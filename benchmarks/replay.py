@@ -278,9 +278,11 @@ def goals(records: int, figures: dict[str, Figure], own: Ours) -> Iterator[str]:
     yield _judged(f"Spark shuffles {spark.shuffled} B", "0", good=not spark.shuffled)
     memory = f"Spark takes {spark.memory_mb:,.0f} MB in all"
     yield _judged(memory, f"< {MEMORY_GOAL_MB:,} MB", good=spark.memory_mb < MEMORY_GOAL_MB)
-    tail = f"state from a snapshot and {own.read:,} rows: {own.tail:.2f} s"
-    yield _judged(tail, f"< {TAIL_GOAL_S} s", good=own.tail < TAIL_GOAL_S)
-    yield f"state from segments alone: {own.segments:.2f} s"
+    tail = figures["derived"].seconds["final"]
+    what = f"rows from a snapshot and what came on the last day: {tail:.2f} s"
+    yield _judged(what, f"< {TAIL_GOAL_S} s", good=tail < TAIL_GOAL_S)
+    yield f"a whole state of them, {own.read:,} rows: {own.tail:.2f} s"
+    yield f"a whole state from segments alone: {own.segments:.2f} s"
     every = f"all releases after every config record: {own.digests:.1f} s"
     if records == 10 * MILLION:
         yield _judged(every, f"< {DIGESTS_GOAL_S} s", good=own.digests < DIGESTS_GOAL_S)

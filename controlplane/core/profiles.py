@@ -424,3 +424,10 @@ def _distinct() -> tuple[Profile, ...]:
 
 PROFILES = _distinct()
 """Each distinct profile once, under the first release that has it, oldest first; then `kip`."""
+
+_FIRST = {msgspec.structs.replace(one, release=""): one for one in reversed(PROFILES)}
+
+
+def first_alike(profile: Profile) -> Profile:
+    """The one of `PROFILES` that reads and writes as this one does."""
+    return profile if profile in PROFILES else _FIRST[msgspec.structs.replace(profile, release="")]

@@ -17,6 +17,7 @@ from controlplane.core.views import offsets_topics
 from controlplane.logs.cuts import Cut
 from replay.archive.cluster import Cluster
 from replay.archive.manifest import Snapshot
+from replay.archive.winners import reducible
 from replay.engine.folded import thawed
 from replay.engine.folding import Question, Reduced, states
 from replay.engine.moments import cut_at
@@ -58,7 +59,9 @@ class Local:
         """What is to be read for the states at a cut."""
         derived = self.options.derived
         snapshot = nearest(self.cluster, cut.ends) if derived else None
-        folded = tuple(topic for topic in self._known(snapshot, profiles) if topic in cut.ends)
+        folded: tuple[str, ...] = ()
+        if not all(reducible(topic, self.cluster.topics) for topic in cut.ends):
+            folded = tuple(topic for topic in self._known(snapshot, profiles) if topic in cut.ends)
         return planned(self.cluster, cut, Begun(snapshot, folded), derived=derived)
 
     def states(self, plan: Plan, profiles: Sequence[Profile]) -> list[ClusterState]:

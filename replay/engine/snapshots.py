@@ -105,7 +105,7 @@ def _folded(
     known = {topic: _known(cluster, previous, topic, ends[topic]) for topic in ends}
     if not known:
         return None
-    return _kept(cluster, f"{day}-states", "msgpack", Written.of(frozen(cluster.topics, known)))
+    return _kept(cluster, f"{day}-states", "msgpack.zst", Written.of(frozen(cluster.topics, known)))
 
 
 def _known(

@@ -8,12 +8,14 @@ import pytest
 from controlplane.core.entry import Entry
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.profiles import PROFILES, Profile
+from controlplane.logs.cuts import Cut
 from replay.archive.cluster import Cluster
 from replay.archive.segments import Sizes, opened, row_groups
 from replay.engine.digest import digest
 from replay.engine.explain import explained
 from replay.engine.local import Local, Options
 from replay.engine.places import inside
+from replay.errors import ArchiveCorrupt
 from tests.replay.archived import archive, capture, cluster_in, log_of, replayed, served
 
 HOUR_MS = 3_600_000
@@ -99,6 +101,25 @@ def test_every_hour_with_snapshots_and_without(
             assert [*map(digest, found)] == [*map(digest, expected)]
     latest = replayed(cluster, None, every, Options(exactly_once))
     assert latest == served(log_of(log), None, every, exactly_once=exactly_once)
+
+
+def test_releases_that_read_alike_share_a_snapshot(cluster: Cluster) -> None:
+    """Whichever of them is asked for: it is kept as the first one knows it."""
+    for release in ("2.3", "3.4", "3.9", "3.9.1", "4.3"):
+        plan = Local(cluster).plan(None, [Profile.of(release)])
+        assert plan.folded == ("connect-configs",), release
+
+
+def test_what_is_known_of_configs_is_not_read_for_offsets(tmp_path: Path, log: list[Entry]) -> None:
+    """Those are rows: it may even be missing then."""
+    cluster = archive(tmp_path, log, Sizes(8, 4))
+    for snapshot in cluster.snapshots:
+        assert snapshot.folded is not None
+        (tmp_path / snapshot.folded.file).unlink()
+    cut = Cut({"connect-offsets": cluster.ends["connect-offsets"]})
+    assert Local(cluster).plan_at(cut, KIP).folded == ()
+    with pytest.raises(ArchiveCorrupt):
+        Local(cluster).plan(None, KIP)
 
 
 def test_digests_tell_states_apart(cluster: Cluster) -> None:
