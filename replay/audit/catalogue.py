@@ -21,5 +21,6 @@ KINDS = {
     "command-unfinished": "A command of our control plane that began and never ended.",
     "secret-in-clear": "A secret that lies in the log as it is.",
     "key-in-two-partitions": "The same raw key in two partitions: nobody knows which came later.",
+    "unreadable-records": "Records that mean nothing to a worker: how many, which, and why.",
 }
 """In the order in which they are listed."""

@@ -15,6 +15,7 @@ from replay.audit.kinds.owners import Owners
 from replay.audit.kinds.restarts import Restarts
 from replay.audit.kinds.secrets_in_clear import SecretsInClear
 from replay.audit.kinds.stalls import Stalls
+from replay.audit.kinds.unreadable import Unreadable
 
 TABLE: tuple[Callable[[About], Audit], ...] = (
     Changes,
@@ -29,5 +30,6 @@ TABLE: tuple[Callable[[About], Audit], ...] = (
     Commands,
     SecretsInClear,
     Keys,
+    Unreadable,
 )
 """What looks at the log of one cluster. What needs several is in `fleet`."""

@@ -287,3 +287,34 @@ def speaks_of_secrets() -> Log:
         token_refresh_ms="60000",
         password="",
     )
+
+
+# --- records that are none -------------------------------------------------------------------
+
+
+@holds("unreadable-records", INFO, None, "config@1", "config@2")
+def passed_over() -> Log:
+    """A key that nobody knows, and a value that is no JSON."""
+    return (
+        Log().config("a").put(TOPICS.config, "no-such-key", {}).put(TOPICS.config, "task-a-0", b"{")
+    )
+
+
+@holds("unreadable-records", INFO, None, "offsets@0:0", "offsets@0:1")
+def no_offsets() -> Log:
+    """A key that is no source partition, and a value that is no offset."""
+    return Log().put(TOPICS.offsets, "no pair", {}).put(TOPICS.offsets, '["a",{}]', b"{")
+
+
+@holds("unreadable-records", WARNING, None, "config@1", "config@0")
+def thrown_at() -> Log:
+    """A count that is no number: a worker loses what it polled with it."""
+    log = Log().put(TOPICS.config, "no-such-key", {})
+    return log.put(TOPICS.config, "tasks-fencing-a", {"task-count": "one"})
+
+
+@resembles("unreadable-records")
+def all_is_well() -> Log:
+    """Tombstones, empty offsets, and a topic that is none of the cluster's."""
+    log = Log().running("a").offset("a", {}).offset("a", None).deleted("a")
+    return log.put("elsewhere", "no pair", b"{")
