@@ -10,7 +10,7 @@ import click
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.profiles import PROFILES, Profile, check_support
 from replay.archive.cluster import Cluster, open_clusters
-from replay.archive.integrity import Checked
+from replay.archive.integrity import checked
 from replay.archive.store import open_store
 from replay.cli.printing import read_profile
 from replay.engine.local import Local, Options
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
             NoArchive: there is none of such a name, or none at all.
         """
         found = open_clusters(open_store(self.archive), self.clusters)
-        return found if self.trusting else [_checked(one) for one in found]
+        return found if self.trusting else [checked(one) for one in found]
 
     def profiles(self, names: Sequence[str]) -> list[Profile]:
         """The releases with these names; `all` are those that differ, each once.
@@ -64,12 +64,6 @@ class Asked(NamedTuple):
     def local(self, cluster: Cluster, *, derived: bool = True) -> Local:
         """Who works it out."""
         return Local(cluster, Options(self.exactly_once, derived))
-
-
-def _checked(cluster: Cluster) -> Cluster:
-    """The same, of which no file is read that was altered."""
-    files = (stored for manifest in cluster.chain.manifests for stored in manifest.files)
-    return cluster._replace(store=Checked(cluster.store, files))
 
 
 def planned(local: Local, moment: str | None, profiles: Sequence[Profile]) -> Plan:
@@ -140,14 +134,21 @@ connectors_option = click.option(
 )
 
 
-def to_option(command: Command) -> Command:
-    """Add `--to FILE`, which belongs to `-o parquet`; the command gets `file` and `output`."""
+def file_option(name: str) -> Callable[[Command], Command]:
+    """Add an option for a file, which belongs to `-o parquet`; the command gets `file`."""
 
-    @functools.wraps(command)
-    def with_file(*, output: str, file: Path | None, **rest: Any) -> Any:
-        if (output == "parquet") is not (file is not None):
-            raise click.UsageError("-o parquet and --to FILE belong together")
-        return command(output=output, file=file, **rest)
+    def with_option(command: Command) -> Command:
+        @functools.wraps(command)
+        def with_file(*, output: str, file: Path | None, **rest: Any) -> Any:
+            if (output == "parquet") is not (file is not None):
+                raise click.UsageError(f"-o parquet and {name} FILE belong together")
+            return command(output=output, file=file, **rest)
 
-    told = "The file, for Parquet."
-    return click.option("--to", "file", type=click.Path(path_type=Path), help=told)(with_file)  # type: ignore[return-value]
+        told = "The file, for Parquet."
+        path = click.Path(path_type=Path)
+        return click.option(name, "file", metavar="FILE", type=path, help=told)(with_file)  # type: ignore[return-value]
+
+    return with_option
+
+
+to_option = file_option("--to")

@@ -1,11 +1,12 @@
 """`replay diff`: what differs between two moments, two releases, or two clusters."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
-from controlplane.core import views
+from controlplane.core import javajson, views
 from controlplane.core.diff import Change
 from controlplane.core.diff import diff as differences
 from controlplane.core.profiles import Profile
@@ -20,11 +21,13 @@ from replay.cli.asking import (
     archive_argument,
     check_connectors,
     connectors_option,
+    file_option,
     planned,
 )
 from replay.cli.printing import output_option, print_json, say, table
 from replay.cli.progress import bar
 from replay.engine.plan import Plan
+from replay.timeline.rows import CHANGES, Row, write
 
 FOUND = 1
 """Exit code: something differs."""
@@ -76,7 +79,8 @@ class _Compared(NamedTuple):
 @click.option("--to-profile", metavar="RELEASE", help="Of the other side. [default: the same]")
 @click.option("--to-cluster", metavar="NAME", help="The other side. [default: the same]")
 @connectors_option
-@output_option()
+@file_option("--file")
+@output_option("parquet", about="Tables for people, JSON or Parquet for machines.")
 def command(  # noqa: PLR0913 - click passes every option by name
     asked: Asked,
     *,
@@ -87,6 +91,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
     to_cluster: str | None,
     connectors: tuple[str, ...],
     output: str,
+    file: Path | None,
 ) -> None:
     """What changed about the connectors in ARCHIVE between two moments. Secrets are hidden.
 
@@ -109,7 +114,9 @@ def command(  # noqa: PLR0913 - click passes every option by name
             found.append(_compared(before.known(), after.known(), connectors))
             shown_bar.advance(1)
     check_connectors(connectors, {name for one in found for name in _names(one)})
-    if output == "json":
+    if file is not None:
+        write(file, CHANGES, (row for one in found for row in _rows(one)))
+    elif output == "json":
         print_json([_document(one) for one in found])
     else:
         _print(found)
@@ -150,6 +157,14 @@ def _document(compared: _Compared) -> dict[str, Any]:
         "to": compared.after.document,
         "changes": [_change(one) for one in compared.changes],
     }
+
+
+def _rows(compared: _Compared) -> Iterator[Row]:
+    """A row for each change, for a file."""
+    sides = (known.document for known in (compared.before, compared.after))
+    before, after = (side | {"as_of": javajson.encode(side["as_of"]).decode()} for side in sides)
+    for one in compared.changes:
+        yield {"from": before, "to": after} | _change(one)
 
 
 def _change(one: Change) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """`replay history`: every record that concerns a connector, and what it meant for it."""
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -17,12 +18,14 @@ from replay.cli.asking import (
     moment_option,
     planned,
     profiles_option,
+    to_option,
 )
 from replay.cli.printing import output_option, print_json, say, table
 from replay.cli.progress import bar
 from replay.engine.plan import Plan
 from replay.engine.records import ordered
 from replay.timeline.past import Reader, Told, past
+from replay.timeline.rows import EVENTS, Row, write
 from replay.timeline.together import counted
 
 
@@ -39,9 +42,16 @@ class _Job(NamedTuple):
 @click.option("--connector", "name", metavar="NAME", required=True, help="Whose past.")
 @moment_option("It ends there. [default: the end]")
 @profiles_option
-@output_option()
-def history(
-    asked: Asked, name: str, moment: str | None, releases: tuple[str, ...], output: str
+@to_option
+@output_option("parquet", about="Tables for people, JSON or Parquet for machines.")
+def history(  # noqa: PLR0913 - click passes every option by name
+    asked: Asked,
+    name: str,
+    moment: str | None,
+    releases: tuple[str, ...],
+    *,
+    output: str,
+    file: Path | None,
 ) -> None:
     """Every record in ARCHIVE that concerns a connector, in order, and what it meant for it.
 
@@ -59,6 +69,9 @@ def history(
         found = [(job, list(_told(job, shown.advance))) for job in jobs]
     found = [(job, told) for job, told in found if told]
     check_connectors([name], {job.reader.connector for job, _ in found})
+    if file is not None:
+        write(file, EVENTS, (_about(job) | row for job, told in found for row in _events(told)))
+        return
     if output == "json":
         print_json([_document(job, told) for job, told in found])
         return
@@ -71,13 +84,17 @@ def _told(job: _Job, advance: Callable[[int], None]) -> Iterator[Told]:
 
 
 def _document(job: _Job, told: Sequence[Told]) -> dict[str, Any]:
-    return {
-        "cluster": job.cluster.name,
-        "profile": job.reader.profile.release,
-        "connector": job.reader.connector,
-        "as_of": job.plan.ends,
-        "events": [records.of_event(one.event) | {"meaning": one.meaning.value} for one in told],
-    }
+    return _about(job) | {"as_of": job.plan.ends, "events": list(_events(told))}
+
+
+def _about(job: _Job) -> Row:
+    profile, connector = job.reader.profile.release, job.reader.connector
+    return {"cluster": job.cluster.name, "profile": profile, "connector": connector}
+
+
+def _events(told: Sequence[Told]) -> Iterator[Row]:
+    for one in told:
+        yield records.of_event(one.event) | {"meaning": one.meaning.value}
 
 
 def _print(job: _Job, told: Sequence[Told]) -> None:

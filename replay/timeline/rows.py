@@ -1,4 +1,4 @@
-"""Intervals and digests as rows: what people and machines are shown, without secrets."""
+"""What a past is told in, as rows: what people and machines are shown, without secrets."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -51,6 +51,49 @@ DIGESTS = pa.schema(
     ]
 )
 
+_SIDE = pa.struct([("cluster", pa.string()), ("profile", pa.string()), ("as_of", pa.string())])
+_POSITION = pa.struct([("topic", pa.string()), ("partition", pa.int64()), ("offset", pa.int64())])
+
+CHANGES = pa.schema(
+    [
+        ("from", _SIDE),
+        ("to", _SIDE),
+        ("connector", pa.string()),
+        ("aspect", pa.string()),
+        ("item", pa.string()),
+        ("before", pa.string()),
+        ("after", pa.string()),
+        ("words", pa.string()),
+        ("cause", _POSITION),
+    ]
+)
+"""What differs between two sides; vectors and values come as JSON text."""
+
+EVENTS = pa.schema(
+    [
+        ("cluster", pa.string()),
+        ("profile", pa.string()),
+        ("connector", pa.string()),
+        (
+            "record",
+            pa.struct(
+                [
+                    *_POSITION,
+                    ("timestamp", pa.int64()),
+                    ("key", pa.string()),
+                    ("value", pa.string()),
+                ]
+            ),
+        ),
+        ("meaning", pa.string()),
+        ("what", pa.string()),
+        ("words", pa.string()),
+        ("before", pa.string()),
+        ("after", pa.string()),
+    ]
+)
+"""What records meant for a connector; values come as JSON text."""
+
 
 def of_interval(cluster: str, seen: Seen) -> Row:
     """An interval as JSON."""
@@ -101,11 +144,20 @@ def write(file: Path, schema: pa.Schema, rows: Iterable[Row]) -> None:
         draft.unlink(missing_ok=True)
 
 
+_VALUES = ("value", "before", "after")
+"""Columns of which a table has JSON text: what is in them may be anything."""
+
+
 def _plain(row: Row) -> Row:
     """A row as a table takes it; half a surrogate pair, which no text there may hold, escaped."""
-    cells = row | ({"value": javajson.encode(row["value"]).decode()} if "value" in row else {})
-    return {name: _text(cell) for name, cell in cells.items()}
+    return {name: _json(cell) if name in _VALUES else _text(cell) for name, cell in row.items()}
+
+
+def _json(cell: Any) -> str | None:
+    return None if cell is None else javajson.encode(cell).decode()
 
 
 def _text(cell: Any) -> Any:
+    if isinstance(cell, dict):
+        return {name: _text(one) for name, one in cell.items()}
     return cell.encode("utf-8", "backslashreplace").decode() if isinstance(cell, str) else cell

@@ -1,7 +1,9 @@
 """`replay timeline`, `diff` and `history`, as people call them."""
 
+import json
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -137,6 +139,38 @@ def test_history_tells_what_each_record_meant(archive: Path) -> None:
     said = call("history", archive, "--cluster", "roll", "--connector", "pages")
     assert said.code == 0
     assert "waits for the commit" in said.out
+
+
+def test_diff_and_history_as_parquet(archive: Path, tmp_path: Path) -> None:
+    """The same rows as in JSON; values are JSON text."""
+    words = ("diff", archive, "--cluster", "roll", "--from", "config@9", "--to", "config@11")
+    file = tmp_path / "rows.parquet"
+    assert call(*words, "-o", "parquet", "--file", file).code == 1
+    (told,) = call(*words, "-o", "json").json
+    assert compared(file) == [
+        {"from": told["from"], "to": told["to"]} | one for one in told["changes"]
+    ]
+    words = ("history", archive, "--connector", "pages", "--profile", "3.4", "--profile", "3.9")
+    assert call(*words, "-o", "parquet", "--to", file).code == 0
+    assert compared(file) == [
+        {name: one[name] for name in ("cluster", "profile", "connector")} | event
+        for one in call(*words, "-o", "json").json
+        for event in one["events"]
+    ]
+
+
+def compared(file: Path) -> list[dict[str, Any]]:
+    """The rows of a file as JSON has them."""
+    rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
+    assert rows
+    for row in rows:
+        row |= {
+            name: None if row[name] is None else json.loads(row[name])
+            for name in ("before", "after")
+        }
+        for side in (row[name] for name in ("from", "to") if name in row):
+            side["as_of"] = json.loads(side["as_of"])
+    return rows
 
 
 @pytest.mark.parametrize(
