@@ -29,7 +29,7 @@ from tests.replay.test_local import STORIES, observed
 
 pytestmark = pytest.mark.java
 
-LOGS = 1_500 if PROVE else 100
+LOGS = 1_700 if PROVE else 100
 
 SLICED = LIMITS._replace(slice_rows=6)
 """So few rows that partitions of short logs are sliced, and merged behind a shuffle."""
