@@ -86,8 +86,7 @@ def _packed(content: bytes) -> bytes:
 
 def _unpacked(content: bytes) -> bytes:
     with pa.CompressedInputStream(pa.BufferReader(content), "zstd") as unpacking:
-        whole: bytes = unpacking.read()
-    return whole
+        return bytes(unpacking.read())
 
 
 def _thaw(topics: Topics, topic: str, pieces: Sequence[bytes]) -> Part:
