@@ -81,7 +81,7 @@ def _packed(content: bytes) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as packing:
         packing.write(content)
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def _unpacked(content: bytes) -> bytes:
