@@ -1,6 +1,7 @@
 """Spark says of a log what the service says of it: digest by digest, all in one job."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from controlplane.core.entry import Entry
+from controlplane.core.moments import UnknownMoment
 from controlplane.core.profiles import PROFILES, Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.scenario.folds import Ask
@@ -25,11 +27,13 @@ from tests.laws.entries import logs, profiles
 from tests.recorded import EXACTLY_ONCE, HISTORIES, recorded_entries
 from tests.replay.archived import SMALL, archive, log_of, served
 from tests.replay.spark.shrinking import disagreement
-from tests.replay.test_local import STORIES, observed
+from tests.replay.test_local import STORIES, moments, observed, spread
 
 pytestmark = pytest.mark.java
 
 LOGS = 1_700 if PROVE else 100
+CUT_UP = 200 if PROVE else 6
+"""Logs of which every prefix is asked for: each is some dozens of questions."""
 
 SLICED = LIMITS._replace(slice_rows=6)
 """So few rows that partitions of short logs are sliced, and merged behind a shuffle."""
@@ -70,6 +74,21 @@ def test_random_logs(spark: SparkSession) -> None:
     asks = random_asks(LOGS)
     assert len(asks) >= LOGS * 0.9  # hypothesis may have found that some are the same
     assert disagreement(asks, wrong) == ""
+
+
+def test_random_logs_behind_every_record(spark: SparkSession, tmp_path: Path) -> None:
+    """And at every time: all prefixes in one job, from snapshots and winners and without."""
+    asked, expected = [], []
+    for number, ask in enumerate(random_asks(CUT_UP)):
+        log, readers = spread(list(ask.entries)), [ask.profile]
+        cluster, source = archive(tmp_path / str(number), log), log_of(log)
+        local = Local(cluster, Options(ask.exactly_once, derived=number % 2 == 0))
+        for moment in moments(log):
+            with suppress(UnknownMoment):  # of a record in a topic that nobody reads
+                expected.append(served(source, moment, readers, exactly_once=ask.exactly_once))
+                asked.append(Asked(local, local.plan(moment, readers), readers))
+    assert len(expected) > CUT_UP
+    assert Spark(spark, SLICED).states(asked) == expected
 
 
 def test_recorded_clusters_at_every_observed_point(spark: SparkSession, tmp_path: Path) -> None:
