@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from controlplane.core.entry import Entry, batch_of
 from replay.archive.segments import table_of, written
@@ -198,6 +199,26 @@ def test_verify_looks_behind_what_manifests_say(
     """At rows, and at what was made of them."""
     damage(damaged)
     assert sentence in refusal(call("verify", damaged))
+
+
+@pytest.mark.parametrize("ending", ["parquet", "msgpack.zst"])
+def test_a_damaged_snapshot_is_not_begun_with(ending: str, tmp_path: Path) -> None:
+    """Neither with its rows nor with its states; whoever does without snapshots can go on."""
+    archive(tmp_path, lasting_days(recorded_entries("life-3.9")))
+    sound = call("state", tmp_path)
+    path = max((tmp_path / f"cluster={NAME}" / "_snapshots").glob(f"*.{ending}"))
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    path.write_bytes(whole)
+    for command in ("state", "verify"):
+        assert f"{path.name} was altered" in refusal(call(command, tmp_path))
+    assert call("state", tmp_path, "--from-segments") == sound
+
+
+def lasting_days(log: list[Entry]) -> list[Entry]:
+    """The same log, as slow as if it had taken weeks."""
+    first_ms = log[0].timestamp
+    return [replace(one, timestamp=first_ms + 5_000 * (one.timestamp - first_ms)) for one in log]
 
 
 @pytest.mark.parametrize("place", range(4, 2_000, 131))
