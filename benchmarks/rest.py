@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -85,6 +86,8 @@ class Figure(NamedTuple):
     p50_ms: float
     p99_ms: float
     rate: float
+    took_ms: Sequence[float]
+    """By one connection, ascending: as many as there are percentiles."""
 
     def better(self, other: "Figure") -> "Figure":
         """The best of both."""
@@ -92,6 +95,7 @@ class Figure(NamedTuple):
             min(self.p50_ms, other.p50_ms),
             min(self.p99_ms, other.p99_ms),
             max(self.rate, other.rate),
+            min(self.took_ms, other.took_ms, key=median),
         )
 
 
@@ -159,8 +163,8 @@ async def _figure(url: str, kind: Kind, names: Sequence[str], seconds: float) ->
     shares = [names[number::CONNECTIONS] for number in range(CONNECTIONS)]
     many = await _asked(url, kind, shares, seconds)
     ascending = sorted(alone["took"])
-    p50, p99 = (ascending[int(len(ascending) * part)] * 1_000 for part in (0.5, 0.99))
-    return Figure(p50, p99, len(many["took"]) / many["seconds"])
+    took_ms = [ascending[len(ascending) * part // 100] * 1_000 for part in range(100)]
+    return Figure(took_ms[50], took_ms[99], len(many["took"]) / many["seconds"], took_ms)
 
 
 async def _asked(
@@ -203,7 +207,16 @@ def table(figures: Sequence[tuple[Figure, Figure]]) -> Table:
             f"{theirs.rate:,.0f} / {ours.rate:,.0f}",
             f"{ours.rate / theirs.rate:.1f}×",
         )
+    worker_ms, our_ms = (_together(column) for column in zip(*figures, strict=True))
+    medians = f"{worker_ms:.2f} / {our_ms:.2f}"
+    shown.add_row("commands together", medians, f"{our_ms / worker_ms:.2f}×")
     return shown
+
+
+def _together(figures: Sequence[Figure]) -> float:
+    """The median of all kinds of commands, each asked as often."""
+    commands = (one for kind, one in zip(KINDS, figures, strict=True) if not kind.reads)
+    return median(took_ms for one in commands for took_ms in one.took_ms)
 
 
 @click.command()
