@@ -2,7 +2,7 @@
 
 Reached are the fates of every kind of record in old, middle and new releases, and every line by
 which records are read: of the three folds, of the bulk loader and of the codecs. What only looks
-at logs that are frozen, or writes, stands in `ELSEWHERE` with the place where it is proven. `kip`
+at what was frozen or folded, or writes, stands in `ELSEWHERE` with the place where it is proven. `kip`
 is no release: its lines are reached too, but Kafka's classes cannot judge them; the laws do.
 """
 
@@ -105,6 +105,7 @@ CODECS = (config_codec, status_codec, offsets_codec)
 
 ELSEWHERE = {
     ("adopt",): "tests/laws/test_freezing.py",
+    ("of", "offset", "session_key"): "tests/replay/timeline/test_digests.py",
     ("encode_config", "_content", "_both_states"): "tests/test_written_bytes.py",
     ("encode_status", "_status_content", "_activity_content"): "tests/test_written_bytes.py",
     ("encode_partition", "encode_offset"): "tests/core/test_written_offsets.py",
