@@ -81,10 +81,15 @@ def s5(life: Life) -> Iterator[None]:
 
 
 def _changed_by_others(life: Life, act: Act, died: Died) -> bool:
-    """Whether another command about the same connector came between a death and this command."""
+    """Whether another command about the same connector wrote between a death and this command.
+
+    One that came meanwhile; or one that was unfinished, and that the next process has ended.
+    """
     return any(
-        other.name == act.name and died.at_ms <= other.began_ms < act.began_ms
+        died.at_ms <= other.began_ms < act.began_ms
+        or (other.began_ms < died.at_ms <= other.moments[-1].entry.timestamp)
         for other in life.acts
+        if other.name == act.name and other is not act and other.moments
     )
 
 
