@@ -2,8 +2,8 @@
 
 Reached are the fates of every kind of record in old, middle and new releases, and every line by
 which records are read: of the three folds, of the bulk loader and of the codecs. What only looks
-at what was frozen or folded, or writes, stands in `ELSEWHERE` with the place where it is proven. `kip`
-is no release: its lines are reached too, but Kafka's classes cannot judge them; the laws do.
+at what was frozen or folded, or writes, stands in `ELSEWHERE` with the place where it is proven.
+`kip` is no release: its lines are reached too, but Kafka's classes cannot judge them; the laws do.
 """
 
 import sys
