@@ -186,13 +186,16 @@ async def test_the_file_is_gone(tmp_path: Path, *, replaced: bool) -> None:
     async with plane_on(log) as plane:
         await plane.execute(CreateConnector("orders", {"connector.class": "lab.Source"}))
         before = await written(log, CONFIG)
-        path.rename(tmp_path / "elsewhere.db")
+        for moved in ("-wal", ""):
+            (tmp_path / f"state.db{moved}").rename(tmp_path / f"elsewhere.db{moved}")
         if replaced:
             path.write_bytes(b"")
         with pytest.raises(LogError, match="deleted or replaced: open it again"):
             await plane.execute(STOP)
-    assert await written(log, CONFIG) == before
     await log.close()
+    elsewhere = await SqliteLog.open(tmp_path / "elsewhere.db")
+    assert await written(elsewhere, CONFIG) == before
+    await elsewhere.close()
 
 
 def nested(levels: int) -> list[Any]:

@@ -193,3 +193,18 @@ async def test_backup_never_overwrites(log: SqliteLog, path: Path, tmp_path: Pat
     with pytest.raises(LogUnavailable, match="cannot be made"):
         await log.backup(tmp_path / "no-such" / "copy.log")
     assert not [name for name in names(tmp_path) if name.startswith(".")]
+
+
+# --- another file of the same name -----------------------------------------------------------
+
+
+async def test_readers_stay_with_their_file(tmp_path: Path, path: Path, log: SqliteLog) -> None:
+    """No connection is opened to what took its place: a log would write here, and read there."""
+    await log.append([record("config", 0)])
+    reading = await SqliteLog.open(path, read_only=True)
+    (tmp_path / path.name).rename(tmp_path / "elsewhere.db")
+    other = await SqliteLog.open(path)
+    with pytest.raises(LogNotUsable, match="deleted or replaced: open it again"):
+        await reading.ends(TOPICS)
+    await reading.close()
+    await other.close()

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from controlplane.logs.log import LogUnavailable
+from controlplane.logs.log import LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite.errors import log_errors
 from controlplane.logs.sqlite.files import connect
+from controlplane.logs.sqlite.place import Place
 from controlplane.logs.sqlite.traces import is_frozen, wal_of
 
 T = TypeVar("T")
@@ -26,6 +27,7 @@ class Pool:
     def __init__(self, path: Path, wait_ms: int) -> None:
         self._path = path
         self._wait_ms = wait_ms
+        self._place = Place(path)
         self._frozen = is_frozen(path)
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
@@ -56,7 +58,18 @@ class Pool:
                 raise LogUnavailable(f"{self._path} was read as a file at rest {_NOT_SO}")
             if self._idle:
                 return self._idle.pop()
-        return connect(self._path, "ro", self._wait_ms)
+        return self._another()
+
+    def _another(self) -> sqlite3.Connection:
+        """One more connection, to the same file as the others."""
+        self._place.check()
+        connection = connect(self._path, "ro", self._wait_ms)
+        try:
+            self._place.check()
+        except LogNotUsable:
+            connection.close()
+            raise
+        return connection
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
         with self._lock:

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple, TypeGuard, TypeVar
 import msgspec
 
 from controlplane.core.entry import Entry
-from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
+from controlplane.logs.log import LogError, LogUnavailable
 from controlplane.logs.sqlite.errors import log_error
 from controlplane.logs.sqlite.ledger import Ledger
+from controlplane.logs.sqlite.place import Place
 from controlplane.logs.sqlite.settings import SqliteSettings
 
 T = TypeVar("T")
@@ -64,8 +65,7 @@ class Writer:
     ) -> None:
         self._path = path
         self._settings = settings
-        opened = path.stat()
-        self._identity = opened.st_dev, opened.st_ino
+        self._place = Place(path)
         self._committed = committed
         self._loop = asyncio.get_running_loop()
         self._ledger = Ledger(connection)
@@ -149,7 +149,7 @@ class Writer:
 
     def _begin(self) -> None:
         """Begin a transaction, waiting for those of other processes for a bounded time."""
-        self._check_there()
+        self._place.check()
         deadline = time.monotonic() + self._settings.write_wait_ms / 1_000
         while True:
             try:
@@ -162,14 +162,6 @@ class Writer:
                 time.sleep(random.uniform(*RETRY_MS) / 1_000)  # noqa: S311  no secret
             else:
                 return
-
-    def _check_there(self) -> None:
-        """Raise `LogNotUsable` if what we write to is no longer what lies at the path."""
-        with suppress(FileNotFoundError):
-            there = self._path.stat()
-            if (there.st_dev, there.st_ino) == self._identity:
-                return
-        raise LogNotUsable(f"The log {self._path} was deleted or replaced: open it again")
 
     def _roll_back(self) -> None:
         self._ledger.forget()

@@ -8,15 +8,13 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.conftest import PROVE, ROOT
+from tests.conftest import ROOT
 from tests.recorded import recorded_entries
 from tests.replay.archived import capture, log_of
 from tests.replay.cli.calling import call
 
-pytestmark = [
-    pytest.mark.java,
-    pytest.mark.skipif(not PROVE, reason="three JVMs, for most of a minute"),
-]
+# Three JVMs, for most of a minute.
+pytestmark = [pytest.mark.java, pytest.mark.prove]
 
 MASTER = "local-cluster[2,1,1024]"
 """A master and two workers that Spark starts itself, each a JVM, as on machines of their own."""
