@@ -26,14 +26,16 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks.contestants import PROFILE
+from benchmarks.contestants import CORES, PROFILE
 from benchmarks.fleet import A_DAY, NAME, generate
 from controlplane.core.profiles import PROFILES
 from replay.archive.cluster import Cluster, open_cluster
 from replay.archive.layout import clusters
 from replay.archive.store import open_store
+from replay.engine.executors import Processes
 from replay.engine.local import Local, Options
-from replay.timeline.telling import Question, digests
+from replay.timeline.sharing import Job, Question
+from replay.timeline.telling import digests
 
 MILLION = 1_000_000
 
@@ -231,7 +233,8 @@ def _state(cluster: Cluster, *, derived: bool) -> None:
 
 def _digests(cluster: Cluster) -> None:
     plan = Local(cluster, Options(derived=False)).plan(None, PROFILES)
-    deque(digests(cluster, plan, Question(PROFILES), lambda _: None), maxlen=0)
+    job = Job(cluster, plan, Question(PROFILES))
+    deque(digests([job], lambda _: None, Processes(CORES)), maxlen=0)
 
 
 def _median(rounds: int, work: Callable[[], None]) -> float:

@@ -1,24 +1,22 @@
-"""Who works out an answer: this process, or Spark, which is started only where it is worth it."""
+"""Who works: this process, several, or Spark. Nothing here needs what archives or Spark need."""
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from replay.cli.progress import bar
-from replay.engine.asked import Asked, Engine, InProcess
-from replay.engine.explain import Explained, explained
-from replay.engine.slicing import slices
+from replay.engine.executors import Executor, InTurn, Processes
 from replay.engine.where import LOCAL, Where
+from replay.progress import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 HERE, SPARK, AUTO = "local", "spark", "auto"
-
-WORTH_IT = 200_000_000
-"""Rows to be read from which on `auto` takes Spark: before, one host is done without it."""
 
 
 class Choice(NamedTuple):
@@ -38,45 +36,54 @@ class Choice(NamedTuple):
         """Whether it is Spark, whatever is to be done."""
         return self.engine == SPARK or (self.engine == AUTO and bool(self.master or self.conf))
 
-    def explained(self, asked: Sequence[Asked]) -> list[Explained]:
-        """What plans come to. Nothing is started for it."""
-        name, why = self._made(asked)
-        return [
-            explained(one.local.cluster, one.plan, name, why, _slices(one, spark=name == SPARK))
-            for one in asked
-        ]
+    @contextmanager
+    def executor(self, jobs: int, progress: Progress) -> Iterator[Executor]:
+        """Who carries out work that is no state: this process, so many more, or Spark's tasks."""
+        if not self.is_spark:
+            yield InTurn() if jobs == 1 else Processes(jobs)
+            return
+        from replay.engine.tasked import SparkTasks  # noqa: PLC0415 - see `started`
+
+        with self.started(progress) as session:
+            yield SparkTasks(session, progress)
 
     @contextmanager
-    def opened(self, asked: Sequence[Asked]) -> Iterator[Engine]:
-        """The engine for these questions, as long as it takes."""
-        name, why = self._made(asked)
-        if name == HERE:
-            yield InProcess()
-            return
-        if self.engine == AUTO:
-            click.echo(f"Spark works it out ({why})", err=True)
-        from replay.engine.session import session  # noqa: PLC0415 - who has not asked for it
-        from replay.engine.spark import Spark  # noqa: PLC0415   need not have installed it
+    def started(self, progress: Progress) -> "Iterator[SparkSession]":
+        """A session of Spark's. Who has not asked for one need not have installed it."""
+        from replay.engine.session import session  # noqa: PLC0415
 
-        with bar() as progress:
-            progress.begin("Spark starts", 1)
-            with session(self.where) as started:
-                yield Spark(started, progress=progress)
-
-    def _made(self, asked: Sequence[Asked]) -> tuple[str, str]:
-        """The engine that it comes to, and why."""
-        if self.is_spark:
-            return SPARK, f"one job at {self.where.master}"
-        rows = sum(part.rows for one in asked for part in one.plan.busy)
-        if self.engine == AUTO and rows >= WORTH_IT:
-            return SPARK, f"one job at {self.where.master}, for {rows:,} rows are to be read"
-        return HERE, "in this process: no JVM is started"
+        progress.begin("Spark starts", 1)
+        with session(self.where) as started:
+            yield started
 
 
-def _slices(one: Asked, *, spark: bool) -> list[int]:
-    """Into how many slices each busy part of a plan is cut."""
-    cluster = one.local.cluster
-    return [len(slices(cluster, part)) if spark else 1 for part in one.plan.busy]
+class Executing(NamedTuple):
+    """Who carries out work on many clusters."""
+
+    choice: Choice = Choice(AUTO, None, ())
+    jobs: int = 1
+
+    def by(self, progress: Progress) -> AbstractContextManager[Executor]:
+        """Whoever it is, as long as it takes."""
+        return self.choice.executor(self.jobs, progress)
+
+
+def executing_options(command: Command) -> Command:
+    """Add `--jobs` and the options of engines; the command gets `executing: Executing`."""
+
+    @functools.wraps(command)
+    def with_executing(engine: Choice, jobs: int, **arguments: Any) -> Any:
+        if engine.is_spark and jobs > 1:
+            raise click.UsageError("--jobs are processes of this machine: Spark has --master")
+        return command(executing=Executing(engine, jobs), **arguments)
+
+    return click.option(  # type: ignore[return-value]  # click changes the type
+        "--jobs",
+        type=click.IntRange(min=1),
+        default=1,
+        metavar="N",
+        help="So much at a time, each in a process and with memory of its own. [default: 1]",
+    )(engine_options(with_executing))
 
 
 def engine_options(command: Command) -> Command:

@@ -1,7 +1,7 @@
 """Doing one thing with every cluster that was named.
 
 One after the other, so that memory holds one; with `--jobs N` so many at once, each in a process of
-its own.
+its own; with `--engine spark` each in a task of Spark's.
 
 What cannot be read does not keep the others from being told. With `--resume FOLDER` each result is
 kept as soon as it is there, under a name that says of what it is: the manifest's hash, which stands
@@ -11,13 +11,9 @@ who is killed or interrupted loses one cluster's work.
 
 import functools
 import json
-import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from hashlib import sha256
 from importlib.metadata import version
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -28,8 +24,10 @@ from controlplane.core.moments import UnknownMoment
 from controlplane.core.safe_text import safe
 from controlplane.logs.log import LogError
 from replay.cli.codes import INTERRUPTED
+from replay.cli.engines import Executing, executing_options
 from replay.cli.logs import Asked, Log, opened
 from replay.cli.progress import bar
+from replay.engine.where import anywhere
 from replay.errors import ReplayError
 
 BAD_INPUT = 2
@@ -44,17 +42,12 @@ class NotKept(ReplayError):
     """A result cannot be written where it is to be kept."""
 
 
-class Died(ReplayError):
-    """A process that looked at a cluster was ended from outside."""
-
-
 class Way(NamedTuple):
     """How it is done."""
 
     resume: Path | None = None
     """Where results are kept."""
-    jobs: int = 1
-    """Clusters at a time."""
+    executing: Executing = Executing()
 
 
 ONE_BY_ONE = Way()
@@ -85,26 +78,19 @@ class Done(NamedTuple, Generic[T]):
 
 
 def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--resume FOLDER` and `--jobs N`; the command gets `way`."""
+    """Add `--resume FOLDER`, `--jobs N` and the options of engines; the command gets `way`."""
 
     @functools.wraps(command)
-    def with_way(resume: Path | None, jobs: int, **arguments: Any) -> Any:
-        return command(way=Way(resume, jobs), **arguments)
+    def with_way(resume: Path | None, executing: Executing, **arguments: Any) -> Any:
+        return command(way=Way(resume, executing), **arguments)
 
-    with_jobs = click.option(
-        "--jobs",
-        type=click.IntRange(min=1),
-        default=1,
-        metavar="N",
-        help="Clusters at a time, each in a process and with memory of its own. [default: 1]",
-    )(with_way)
     return click.option(
         "--resume",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="FOLDER",
         help="Keep what is found of each archived cluster there, and take it from there as long as "
         "the archive has not changed.",
-    )(with_jobs)
+    )(executing_options(with_way))
 
 
 def for_each(asked: Sequence[Asked], job: Job[T], way: Way = ONE_BY_ONE) -> Done[T]:
@@ -113,11 +99,17 @@ def for_each(asked: Sequence[Asked], job: Job[T], way: Way = ONE_BY_ONE) -> Done
     Where only one was named, what is wrong with it is raised as it is. Ctrl-C ends the command.
     """
     done: Done[T] = Done({}, {})
+    named, resume = asked, way.resume
+    if way.executing.choice.is_spark:
+        named, resume = _found_anywhere(asked, way)
     try:
-        with bar() as shown:
-            shown.begin(job.name, len(asked))
-            for one, outcome in zip(asked, _outcomes(asked, job, way), strict=True):
-                _add(done, one.cluster, outcome, alone=len(asked) == 1)
+        with bar() as shown, way.executing.by(shown) as executor:
+            shown.begin(job.name, len(named))
+            look = functools.partial(_looked_at, job=job, resume=resume)
+            found = executor.run(look, named)
+            for one, outcomes in zip(named, found, strict=True):
+                for outcome in outcomes:
+                    _add(done, one.cluster, outcome, alone=len(named) == 1)
                 shown.advance(1)
     except KeyboardInterrupt:
         raise _interrupted(len(done.results), len(asked), way.resume) from None
@@ -143,30 +135,20 @@ def _add(done: Done[T], cluster: str, outcome: _Outcome[T], *, alone: bool) -> N
         done.failed[cluster] = safe(str(error))
 
 
-def _outcomes(asked: Sequence[Asked], job: Job[T], way: Way) -> Iterator[_Outcome[T]]:
-    """What comes of each cluster, in their order."""
-    outcome = functools.partial(_outcome, job=job, resume=way.resume)
-    jobs = min(way.jobs, len(asked))
-    if jobs == 1:
-        yield from map(outcome, asked)
-        return
-    # Ctrl-C is for us alone: what is under way is finished and kept, what waits never begins.
-    started = get_context("spawn")
-    with ProcessPoolExecutor(jobs, started, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
-        try:
-            yield from pool.map(outcome, asked)
-        except BrokenProcessPool:
-            raise Died(
-                "a process that looked at a cluster was ended, most likely for want of memory: "
-                "take fewer --jobs"
-            ) from None
-
-
-def _outcome(asked: Asked, job: Job[T], resume: Path | None) -> _Outcome[T]:
+def _looked_at(asked: Asked, job: Job[T], resume: Path | None) -> Iterator[_Outcome[T]]:
+    """What is carried out for each cluster, wherever that is."""
     try:
-        return _Outcome(_one(asked, job, resume))
+        yield _Outcome(_one(asked, job, resume))
     except _INPUT as error:
-        return _Outcome(None, error)
+        yield _Outcome(None, error)
+
+
+def _found_anywhere(asked: Sequence[Asked], way: Way) -> tuple[list[Asked], Path | None]:
+    """What was named, and where results are kept, as tasks of Spark's find them."""
+    if not all(one.archived for one in asked):
+        raise click.UsageError("Spark's tasks read archives: `replay capture` makes one of a log")
+    resume = way.resume and way.resume.absolute()
+    return [one._replace(where=anywhere(one.where)) for one in asked], resume
 
 
 def _interrupted(done: int, of: int, resume: Path | None) -> SystemExit:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from controlplane.core.safe_text import count
 from controlplane.core.state import ClusterState
+from replay.cli import answering
 from replay.cli.asking import (
     NONE,
     Asked,
@@ -78,9 +79,9 @@ def state(  # noqa: PLR0913 - click passes every option by name
         plan = planned(local, moment, profiles)
         questions.append(engine_asked.Asked(local, plan, profiles))
     if explain:
-        _explain(engine.explained(questions), output)
+        _explain(answering.plans(engine, questions), output)
         return
-    with engine.opened(questions) as opened:
+    with answering.engine(engine, questions) as opened:
         found_states = opened.states(questions)
     answers = [
         _Answer(one.local.cluster.name, one.plan, states)

@@ -13,7 +13,6 @@ from controlplane.core.moments import time_text
 from controlplane.core.safe_text import count
 from controlplane.core.shown import change, item, text
 from controlplane.core.shown_records import place
-from replay.archive.cluster import Cluster
 from replay.cli.asking import (
     NONE,
     Asked,
@@ -25,30 +24,17 @@ from replay.cli.asking import (
     profiles_option,
     to_option,
 )
+from replay.cli.engines import Executing, executing_options
 from replay.cli.printing import output_option, print_json, say, table
 from replay.cli.progress import bar
-from replay.engine.plan import Plan
+from replay.engine.executors import Executor
 from replay.timeline.intervals import Interval, Moment, Seen
 from replay.timeline.rows import DIGESTS, INTERVALS, Row, of_digest, of_interval, write
-from replay.timeline.telling import (
-    Advance,
-    Question,
-    SeenDigest,
-    digests,
-    timeline,
-    told_of,
-)
+from replay.timeline.sharing import Job, Question
+from replay.timeline.telling import Advance, SeenDigest, digests, timelines, told_of
 
 DIGEST_SHOWN = 16
 """Digits of a digest that people are shown; machines get all."""
-
-
-class _Job(NamedTuple):
-    """A cluster, what is read of it, and what is asked."""
-
-    cluster: Cluster
-    plan: Plan
-    question: Question
 
 
 @click.command("timeline")
@@ -65,6 +51,7 @@ class _Job(NamedTuple):
 )
 @to_option
 @output_option("parquet", about="Tables for people, JSON or Parquet for machines.")
+@executing_options
 def command(  # noqa: PLR0913 - click passes every option by name
     asked: Asked,
     moment: str | None,
@@ -75,6 +62,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
     numbers: bool,
     output: str,
     file: Path | None,
+    executing: Executing,
 ) -> None:
     """From when until when each fact about the connectors in ARCHIVE held. Secrets are hidden.
 
@@ -88,18 +76,18 @@ def command(  # noqa: PLR0913 - click passes every option by name
     profiles = asked.profiles(releases)
     question = Question(profiles, connectors, asked.exactly_once, offsets)
     jobs = [
-        _Job(cluster, planned(asked.local(cluster, derived=False), moment, profiles), question)
+        Job(cluster, planned(asked.local(cluster, derived=False), moment, profiles), question)
         for cluster in asked.opened()
     ]
     kind = _DIGESTS if numbers else _INTERVALS
-    with bar() as shown:
+    with bar() as shown, executing.by(shown) as executor:
         shown.begin("reading", sum(_records(job, numbers=numbers) for job in jobs))
+        told = _told(jobs, kind, shown.advance, executor)
         if file is not None:
-            told = _told(jobs, kind, shown.advance)
             write(file, kind.schema, (kind.row(job.cluster.name, one) for job, one in told))
             return
         found: dict[str, list[Any]] = {job.cluster.name: [] for job in jobs}
-        for job, one in _told(jobs, kind, shown.advance):
+        for job, one in told:
             found[job.cluster.name].append(one)
     if output == "json":
         print_json([_document(job, found[job.cluster.name], kind) for job in jobs])
@@ -107,24 +95,25 @@ def command(  # noqa: PLR0913 - click passes every option by name
         kind.show([(job, found[job.cluster.name]) for job in jobs])
 
 
-def _records(job: _Job, *, numbers: bool) -> int:
+def _records(job: Job, *, numbers: bool) -> int:
     """How many records are gone through."""
     plan = job.plan
-    topics = [plan.topics.config] if numbers else told_of(plan, job.question)
+    topics = [plan.topics.config] if numbers else told_of(job)
     return sum(part.rows for topic in topics for part in plan.parts_of(topic))
 
 
-def _told(jobs: Sequence[_Job], kind: "_Kind", advance: Advance) -> Iterator[tuple[_Job, Any]]:
+def _told(
+    jobs: Sequence[Job], kind: "_Kind", advance: Advance, by: Executor
+) -> Iterator[tuple[Job, Any]]:
     """All that is told; in the end it is looked whether every connector was anywhere."""
     there: set[str] = set()
-    for job in jobs:
-        for one in kind.told(*job, advance):
-            there.update(kind.about(one))
-            yield job, one
+    for job, one in kind.told(jobs, advance, by):
+        there.update(kind.about(one))
+        yield job, one
     check_connectors(jobs[0].question.connectors, there)
 
 
-def _document(job: _Job, told: Iterable[Any], kind: "_Kind") -> Row:
+def _document(job: Job, told: Iterable[Any], kind: "_Kind") -> Row:
     asked = [profile.release for profile in job.question.profiles]
     about = {"cluster": job.cluster.name, "as_of": job.plan.ends, "profiles": asked}
     return about | {kind.name: [kind.row(job.cluster.name, one) for one in told]}
@@ -133,7 +122,7 @@ def _document(job: _Job, told: Iterable[Any], kind: "_Kind") -> Row:
 # --- intervals ------------------------------------------------------------------------------
 
 
-def _show_intervals(found: Sequence[tuple[_Job, list[Seen]]]) -> None:
+def _show_intervals(found: Sequence[tuple[Job, list[Seen]]]) -> None:
     rows = []
     for job, told in found:
         before: Seen | None = None
@@ -170,7 +159,7 @@ def _by_fact(seen: Seen) -> tuple[str, int, str, Moment]:
 _ASPECTS = list(Aspect)
 
 
-def _interval_cells(job: _Job, seen: Seen, before: Seen | None) -> tuple[str, ...]:
+def _interval_cells(job: Job, seen: Seen, before: Seen | None) -> tuple[str, ...]:
     one, topics = seen.interval, job.plan.topics
     return (
         job.cluster.name,
@@ -215,7 +204,7 @@ def _releases(names: Sequence[str], question: Question) -> str:
 # --- digests --------------------------------------------------------------------------------
 
 
-def _show_digests(found: Sequence[tuple[_Job, list[SeenDigest]]]) -> None:
+def _show_digests(found: Sequence[tuple[Job, list[SeenDigest]]]) -> None:
     rows = [
         (
             job.cluster.name,
@@ -235,7 +224,7 @@ class _Kind(NamedTuple):
 
     name: str
     schema: pa.Schema
-    told: Callable[[Cluster, Plan, Question, Advance], Iterator[Any]]
+    told: Callable[[Sequence[Job], Advance, Executor], Iterator[tuple[Job, Any]]]
     about: Callable[[Any], Iterable[str]]
     """The connectors that one is about."""
     row: Callable[[str, Any], Row]
@@ -245,7 +234,7 @@ class _Kind(NamedTuple):
 _INTERVALS = _Kind(
     "intervals",
     INTERVALS,
-    timeline,
+    timelines,
     lambda seen: (seen.interval.connector,),
     of_interval,
     _show_intervals,

@@ -13,6 +13,10 @@ from pyspark.sql import DataFrame
 from replay.engine.session import NoSpark, told
 from replay.progress import Progress
 
+PARALLELISM = "spark.sql.leafNodeDefaultParallelism"
+"""Spark's setting of how many partitions rows come in that lie in the driver: so many at most, in
+one each if they may."""
+
 LOOK_S = 0.2
 """How often Spark is asked how far it has come."""
 

@@ -9,7 +9,6 @@ and the rows that are left. These come to the driver, where the core folds them.
 
 from collections.abc import Sequence
 from functools import partial, reduce
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from controlplane.core.state import ClusterState
 from replay.archive.integrity import Checked
 from replay.engine.asked import Asked
-from replay.engine.jobs import run
+from replay.engine.jobs import PARALLELISM, run
 from replay.engine.plan import PartPlan
 from replay.engine.session import BATCH_BYTES
 from replay.engine.slicing import LIMITS, Limits, Slice, bundles, slices
@@ -32,6 +31,7 @@ from replay.engine.tasks import (
     of_works,
     reduced,
 )
+from replay.engine.where import anywhere
 from replay.errors import ArchiveCorrupt
 from replay.progress import Progress, Unseen
 
@@ -95,8 +95,7 @@ class Spark:
             into += [Numbered(number, work.of(*one)) for one in some]
         at_least = self._session.sparkContext.defaultParallelism
         tasks = [bundles(some, at_least, self._limits) for some in (whole, sliced)]
-        # Rows that lie in the driver come in so many partitions at most, in one each if they may.
-        self._session.conf.set(_PARALLELISM, max(map(len, tasks)))
+        self._session.conf.set(PARALLELISM, max(map(len, tasks)))
         frames = [self._reduced(some) for some in tasks if some]
         if sliced:
             frames[-1] = _merged(frames[-1], {number: works[number] for number, _ in sliced})
@@ -109,9 +108,6 @@ class Spark:
         return frame.mapInArrow(partial(reduced, batch_bytes=BATCH_BYTES), ROWS_DDL)
 
 
-_PARALLELISM = "spark.sql.leafNodeDefaultParallelism"
-
-
 def _merged(slices_left: DataFrame, whole: dict[int, Work]) -> DataFrame:
     """What is left of slices, by partition: the one shuffle."""
     merging = partial(merged, whole=whole, batch_bytes=BATCH_BYTES)
@@ -122,18 +118,13 @@ def _work(one: Asked, part: PartPlan, *, ranked: bool = False) -> Work:
     local = one.local
     store = local.cluster.store
     asker = Asker(
-        _address(store.where),
+        anywhere(store.where),
         not isinstance(store, Checked),
         local.cluster.topics,
         tuple(profile.release for profile in one.profiles),
         local.options.exactly_once,
     )
     return Work(asker, part, ranked=ranked)
-
-
-def _address(where: str) -> str:
-    """An archive as workers find it, wherever they run."""
-    return where if "://" in where else str(Path(where).resolve())
 
 
 def _check(table: pa.Table) -> None:

@@ -1,6 +1,7 @@
 """Where Spark runs. Nothing here needs Spark to be installed."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -18,3 +19,8 @@ class Where(NamedTuple):
     def is_here(self) -> bool:
         """Whether its tasks run on this machine."""
         return self.master.startswith("local")
+
+
+def anywhere(archive: str) -> str:
+    """The name of an archive as workers find it, wherever they run."""
+    return archive if "://" in archive else str(Path(archive).resolve())

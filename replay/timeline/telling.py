@@ -1,23 +1,52 @@
-"""Going over the records of a cluster's archive, and telling what is found on the way."""
+"""Going over the records of clusters, and telling what is found on the way."""
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from functools import wraps
+from typing import NamedTuple, TypeVar
 
-from controlplane.core.evolve import Fold
 from controlplane.core.profiles import Profile
-from replay.archive.cluster import Cluster
-from replay.engine.plan import Plan
-from replay.engine.records import ordered
+from replay.engine.executors import Executor, InTurn
 from replay.timeline.decoding import decoded
 from replay.timeline.digests import Digesting, Work, shown
 from replay.timeline.follower import Follower, Wanted
-from replay.timeline.intervals import Moment, Seen, alike, names
-from replay.timeline.together import Together, chunks
+from replay.timeline.intervals import Interval, Moment, Seen, alike, names
+from replay.timeline.sharing import Job, Share, Step, gone_over
+from replay.timeline.together import Together
+
+F = TypeVar("F")
 
 Advance = Callable[[int], None]
 """Is told of how many records more are done."""
+
+ALONE = InTurn()
+
+
+def told_of(job: Job) -> list[str]:
+    """The topics that a timeline is about."""
+    topics = job.plan.topics
+    some = (topics.config, topics.status)
+    return [
+        topic
+        for topic in job.plan.ends
+        if topic in some or (job.question.offsets and topic != topics.commands)
+    ]
+
+
+def timelines(
+    jobs: Sequence[Job], advance: Advance, by: Executor = ALONE
+) -> Iterator[tuple[Job, Seen]]:
+    """Facts as intervals, topic by topic: those that ended by their end, then those that hold.
+
+    Raises:
+        ArchiveCorrupt: a file is missing or damaged.
+    """
+    for job, steps in gone_over(jobs, told_of, followed, by):
+        for step in steps:
+            for seen in alike(step.found, job.question.profiles):
+                yield job, seen
+            advance(step.records)
 
 
 @contextmanager
@@ -32,47 +61,28 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-class Question(NamedTuple):
-    """What is to be told, as whom."""
+def _uncollected(
+    work: Callable[[Share], Iterator[Step[F]]],
+) -> Callable[[Share], Iterator[Step[F]]]:
+    @wraps(work)
+    def alone(share: Share) -> Iterator[Step[F]]:
+        with _without_collector():
+            yield from work(share)
 
-    profiles: Sequence[Profile]
-    connectors: Sequence[str] = ()
-    """Only these; none: all."""
-    exactly_once: bool = False
-    offsets: bool = False
-    """Source offsets, too: of most archives nine tenths of the records."""
-
-
-def told_of(plan: Plan, question: Question) -> list[str]:
-    """The topics that a timeline is about."""
-    topics = plan.topics
-    some = (topics.config, topics.status)
-    return [
-        topic
-        for topic in plan.ends
-        if topic in some or (question.offsets and topic != topics.commands)
-    ]
+    return alone
 
 
-def timeline(cluster: Cluster, plan: Plan, question: Question, advance: Advance) -> Iterator[Seen]:
-    """Facts as intervals, topic by topic: those that ended by their end, then those that hold.
-
-    The plan must be one for segments alone (`Options.derived`): of what only stands for records,
-    nobody can tell since when it has held.
-
-    Raises:
-        ArchiveCorrupt: a file is missing or damaged.
-    """
-    with _without_collector():
-        for topic in told_of(plan, question):
-            aborted = _seen_by(question, plan, topic)
-            wanted = Wanted(topic, plan.topics, frozenset(question.connectors), aborted)
-            reading = Together(question.profiles, Follower(wanted, question.profiles[0]))
-            for chunk in chunks(ordered(cluster, plan.parts_of(topic))):
-                found = reading.take(decoded(chunk, question.profiles, plan.topics.config))
-                yield from alike(found, question.profiles)
-                advance(len(chunk))
-            yield from alike(reading.rest(), question.profiles)
+@_uncollected
+def followed(share: Share) -> Iterator[Step[list[Interval]]]:
+    """The facts of a topic that ended, step by step; in a last step those that hold."""
+    plan, question = share.job.plan, share.job.question
+    connectors = frozenset(question.connectors)
+    wanted = Wanted(share.topic, plan.topics, connectors, share.sees_aborted)
+    reading = Together(share.profiles, Follower(wanted, share.profiles[0]))
+    for some in share.steps():
+        found = reading.take(decoded(some, share.profiles, plan.topics.config))
+        yield Step(len(some), found)
+    yield Step(0, reading.rest())
 
 
 class SeenDigest(NamedTuple):
@@ -85,31 +95,43 @@ class SeenDigest(NamedTuple):
 
 
 def digests(
-    cluster: Cluster, plan: Plan, question: Question, advance: Advance
-) -> Iterator[SeenDigest]:
+    jobs: Sequence[Job], advance: Advance, by: Executor = ALONE
+) -> Iterator[tuple[Job, SeenDigest]]:
     """The digest of what the config topic says after each of its records, for every release.
 
     Raises:
         ArchiveCorrupt: a file is missing or damaged.
     """
-    with _without_collector():
-        topic = plan.topics.config
-        seen = _seen_by(question, plan, topic)
-        reading = Together(question.profiles, Digesting(plan.topics, question.profiles[0]))
-        for chunk in chunks(ordered(cluster, plan.parts_of(topic))):
-            visible = [one for one in chunk if seen or not one.entry.aborted]
-            work = Work(decoded(visible, question.profiles, topic))
-            found = reading.take(work)
-            releases = _Releases([profiles for profiles, _ in found], question.profiles)
-            columns = zip(*(numbers for _, numbers in found), strict=True)
-            for one, numbers in zip(visible, columns, strict=True):
-                after = Moment(one.time_ms, one.entry.position)
-                same: dict[int, tuple[int, ...]] = {}
-                for group, number in enumerate(numbers):
-                    same[number] = (*same.get(number, ()), group)
-                for number, those in same.items():
-                    yield SeenDigest(releases[those], after, shown(number))
-            advance(len(chunk))
+    for job, steps in gone_over(jobs, lambda job: [job.plan.topics.config], digested, by):
+        for step in steps:
+            for seen in _digests(step, job.question.profiles):
+                yield job, seen
+            advance(step.records)
+
+
+@_uncollected
+def digested(share: Share) -> Iterator[Step[list[int]]]:
+    """The digests behind the records of the config topic, step by step."""
+    topics = share.job.plan.topics
+    seen = share.sees_aborted
+    reading = Together(share.profiles, Digesting(topics, share.profiles[0]))
+    for some in share.steps():
+        visible = [one for one in some if seen or not one.entry.aborted]
+        found = reading.take(Work(decoded(visible, share.profiles, share.topic)))
+        moments = [Moment(one.time_ms, one.entry.position) for one in visible]
+        yield Step(len(some), found, moments)
+
+
+def _digests(step: Step[list[int]], asked: Sequence[Profile]) -> Iterator[SeenDigest]:
+    """Behind each record, each digest once, with all the releases that come to it."""
+    releases = _Releases([profiles for profiles, _ in step.found], asked)
+    columns = zip(*(numbers for _, numbers in step.found), strict=True)
+    for after, numbers in zip(step.moments, columns, strict=True):
+        same: dict[int, tuple[int, ...]] = {}
+        for group, number in enumerate(numbers):
+            same[number] = (*same.get(number, ()), group)
+        for number, those in same.items():
+            yield SeenDigest(releases[those], after, shown(number))
 
 
 class _Releases(dict[tuple[int, ...], tuple[str, ...]]):
@@ -124,10 +146,3 @@ class _Releases(dict[tuple[int, ...], tuple[str, ...]]):
         profiles = [profile for group in those for profile in self._groups[group]]
         found = self[those] = names(profiles, self._asked)
         return found
-
-
-def _seen_by(question: Question, plan: Plan, topic: str) -> bool:
-    """Whether records of aborted transactions are seen there."""
-    profile = question.profiles[0]
-    fold = Fold(profile, topics=plan.topics, exactly_once=question.exactly_once)
-    return fold.sees_aborted(topic)

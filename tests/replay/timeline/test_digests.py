@@ -14,7 +14,8 @@ from controlplane.core.state import ConfigState
 from replay.archive.cluster import Cluster
 from replay.engine.local import Local, Options
 from replay.timeline.digests import config_digest, shown
-from replay.timeline.telling import Question, digests
+from replay.timeline.sharing import Job, Question
+from replay.timeline.telling import digests
 from tests.conftest import PROVE
 from tests.laws.entries import logs
 from tests.recorded import recorded_entries
@@ -32,7 +33,7 @@ def told(cluster: Cluster, *, exactly_once: bool = False) -> dict[tuple[str, int
     question = Question(asked, exactly_once=exactly_once)
     return {
         (release, one.after.position.offset): one.digest
-        for one in digests(cluster, plan, question, lambda _: None)
+        for _, one in digests([Job(cluster, plan, question)], lambda _: None)
         for release in one.profiles
     }
 
@@ -107,5 +108,6 @@ def test_releases_that_agree_are_told_together(tmp_path: Path) -> None:
     cluster = archive(tmp_path, log)
     asked = [Profile.of(one) for one in ("3.3", "3.4", "3.9")]
     plan = Local(cluster, Options(derived=False)).plan(None, asked)
-    found = [one.profiles for one in digests(cluster, plan, Question(asked), lambda _: None)]
+    job = Job(cluster, plan, Question(asked))
+    found = [one.profiles for _, one in digests([job], lambda _: None)]
     assert found == [("3.3.2", "3.4.1", "3.9.2"), ("3.3.2", "3.4.1"), ("3.9.2",)]

@@ -19,7 +19,8 @@ from controlplane.core.state import ClusterState, Topics
 from replay.archive.cluster import Cluster
 from replay.engine.local import Local, Options
 from replay.timeline.intervals import Interval, Seen
-from replay.timeline.telling import Question, timeline
+from replay.timeline.sharing import Job, Question
+from replay.timeline.telling import timelines
 from tests.conftest import PROVE
 from tests.laws.entries import logs, profiles
 from tests.recorded import recorded_entries
@@ -37,7 +38,7 @@ def told(cluster: Cluster, question: Question, moment: str | None = None) -> lis
     """The timeline of an archive."""
     options = Options(question.exactly_once, derived=False)
     plan = Local(cluster, options).plan(moment, question.profiles)
-    return list(timeline(cluster, plan, question, lambda _: None))
+    return [seen for _, seen in timelines([Job(cluster, plan, question)], lambda _: None)]
 
 
 def facts_of(state: ClusterState) -> Facts:

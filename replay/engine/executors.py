@@ -1,0 +1,95 @@
+"""Who carries out work on many things: this process, several, or tasks of Spark.
+
+Work is a function that tells one finding after the other, so that this process holds few of them.
+What others find comes back as a whole, thing by thing, in the order in which they were named.
+"""
+
+import pickle
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from multiprocessing import get_context
+from typing import Any, Protocol, TypeVar
+
+from replay.errors import ReplayError
+
+T = TypeVar("T")
+F = TypeVar("F")
+
+Work = Callable[[T], Iterable[F]]
+"""What is done with a thing, and what it finds, one by one."""
+
+
+class Died(ReplayError):
+    """A process that carried out work was ended from outside."""
+
+
+class Executor(Protocol):
+    """Somebody who carries out work."""
+
+    slots: int
+    """How much is carried out at once."""
+
+    def run(self, work: "Work[T, F]", things: Sequence[T]) -> Iterator[Iterable[F]]:
+        """What is found in each thing, in their order.
+
+        Raises:
+            Died: a process was ended from outside.
+            NoSpark: Spark has failed.
+        """
+        ...
+
+
+class InTurn:
+    """This process, one thing after the other: each is worked on while its findings are taken."""
+
+    slots = 1
+
+    def run(self, work: "Work[T, F]", things: Sequence[T]) -> Iterator[Iterable[F]]:
+        """What is found in each thing, in their order."""
+        return map(work, things)
+
+
+class Processes:
+    """Several processes, each with memory of its own."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+
+    def run(self, work: "Work[T, F]", things: Sequence[T]) -> Iterator[Iterable[F]]:
+        """What is found in each thing, in their order."""
+        slots = min(self.slots, len(things))
+        if slots < 2:  # one more would help nobody
+            yield from map(work, things)
+            return
+        # Ctrl-C is for us alone: what is under way is finished and kept, what waits never begins.
+        begun = signal.signal, (signal.SIGINT, signal.SIG_IGN)
+        with ProcessPoolExecutor(slots, get_context("spawn"), *begun) as pool:
+            try:
+                for thing, parcel in zip(
+                    things, pool.map(partial(packed, work), things), strict=True
+                ):
+                    yield unpacked(parcel, work, thing)
+            except BrokenProcessPool:
+                raise Died(
+                    "a process that looked at a cluster was ended, most likely for want of memory: "
+                    "take fewer --jobs"
+                ) from None
+
+
+def packed(work: "Work[T, F]", thing: T) -> bytes | None:
+    """What is found in a thing, to be handed over; None: it is nested too deeply for that."""
+    try:
+        return pickle.dumps(list(work(thing)), pickle.HIGHEST_PROTOCOL)
+    except RecursionError:
+        return None
+
+
+def unpacked(parcel: bytes | None, work: "Work[T, F]", thing: T) -> Iterable[F]:
+    """What was handed over; what could not be, this process finds by itself."""
+    if parcel is None:
+        return work(thing)
+    found: Any = pickle.loads(parcel)  # noqa: S301 - it comes from our own work
+    return found  # type: ignore[no-any-return]
