@@ -1,6 +1,10 @@
 """How far something long has come, told to whoever wants to know."""
 
+from collections.abc import Callable
 from typing import Protocol
+
+Advance = Callable[[int], None]
+"""Is told of how much more is done."""
 
 
 class Progress(Protocol):

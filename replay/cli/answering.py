@@ -29,7 +29,8 @@ def engine(choice: Choice, asked: Sequence[Asked]) -> Iterator[Engine]:
     """The engine for these questions, as long as it takes."""
     name, why = _made(choice, asked)
     if name == HERE:
-        yield InProcess()
+        with bar() as progress:
+            yield InProcess(progress)
         return
     if choice.engine == AUTO:
         click.echo(f"Spark works it out ({why})", err=True)

@@ -15,6 +15,7 @@ from controlplane.core.shown import change, item, shown
 from controlplane.core.shown_records import place
 from controlplane.core.state import ClusterState
 from replay.archive.cluster import Cluster
+from replay.cli import answering
 from replay.cli.asking import (
     NONE,
     Asked,
@@ -24,8 +25,9 @@ from replay.cli.asking import (
     file_option,
     planned,
 )
+from replay.cli.engines import Choice, engine_options
 from replay.cli.printing import output_option, print_json, say, table
-from replay.cli.progress import bar
+from replay.engine.asked import Asked as Question
 from replay.engine.plan import Plan
 from replay.timeline.rows import CHANGES, Row, write
 
@@ -41,12 +43,10 @@ class _Side(NamedTuple):
     moment: str | None
     profile: Profile
 
-    def known(self) -> "_Known":
-        """What was known then."""
+    def question(self) -> Question:
+        """What was known then?"""
         local = self.asked.local(self.cluster)
-        plan = planned(local, self.moment, [self.profile])
-        (state,) = local.states(plan, [self.profile])
-        return _Known(self, plan, state)
+        return Question(local, planned(local, self.moment, [self.profile]), [self.profile])
 
 
 class _Known(NamedTuple):
@@ -79,6 +79,7 @@ class _Compared(NamedTuple):
 @click.option("--to-profile", metavar="RELEASE", help="Of the other side. [default: the same]")
 @click.option("--to-cluster", metavar="NAME", help="The other side. [default: the same]")
 @connectors_option
+@engine_options
 @file_option("--file")
 @output_option("parquet", about="Tables for people, JSON or Parquet for machines.")
 def command(  # noqa: PLR0913 - click passes every option by name
@@ -90,6 +91,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
     to_profile: str | None,
     to_cluster: str | None,
     connectors: tuple[str, ...],
+    engine: Choice,
     output: str,
     file: Path | None,
 ) -> None:
@@ -107,12 +109,8 @@ def command(  # noqa: PLR0913 - click passes every option by name
         (other,) = asked._replace(clusters=(to_cluster,)).opened() if to_cluster else (cluster,)
         before = _Side(asked, cluster, begin, profiles[0])
         sides.append((before, _Side(asked, other, until, profiles[-1])))
-    with bar() as shown_bar:
-        shown_bar.begin("reading", len(sides))
-        found = []
-        for before, after in sides:
-            found.append(_compared(before.known(), after.known(), connectors))
-            shown_bar.advance(1)
+    known = _known([side for both in sides for side in both], engine)
+    found = [_compared(next(known), next(known), connectors) for _ in sides]
     check_connectors(connectors, {name for one in found for name in _names(one)})
     if file is not None:
         write(file, CHANGES, (row for one in found for row in _rows(one)))
@@ -132,6 +130,15 @@ def _check(
         raise click.UsageError("say what to compare: --from MOMENT, --to-profile or --to-cluster")
     if cluster is not None and len(asked.clusters) != 1:
         raise click.UsageError("--to-cluster is compared with one: name it with --cluster")
+
+
+def _known(sides: Sequence[_Side], engine: Choice) -> Iterator[_Known]:
+    """What was known on each side."""
+    questions = [side.question() for side in sides]
+    with answering.engine(engine, questions) as opened:
+        answers = opened.states(questions)
+    for side, question, (state,) in zip(sides, questions, answers, strict=True):
+        yield _Known(side, question.plan, state)
 
 
 def _compared(before: _Known, after: _Known, connectors: Sequence[str]) -> _Compared:

@@ -1,6 +1,6 @@
 """`replay history`: every record that concerns a connector, and what it meant for it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,13 +20,14 @@ from replay.cli.asking import (
     profiles_option,
     to_option,
 )
+from replay.cli.engines import Executing, executing_options
 from replay.cli.printing import output_option, print_json, say, table
 from replay.cli.progress import bar
 from replay.engine.plan import Plan
 from replay.engine.records import ordered
-from replay.timeline.past import Reader, Told, past
+from replay.timeline.past import Past, Reader, Told
 from replay.timeline.rows import EVENTS, Row, write
-from replay.timeline.together import counted
+from replay.timeline.together import chunks
 
 
 class _Job(NamedTuple):
@@ -37,6 +38,13 @@ class _Job(NamedTuple):
     reader: Reader
 
 
+class _Step(NamedTuple):
+    """What some records meant."""
+
+    records: int
+    told: list[Told]
+
+
 @click.command()
 @archive_argument
 @click.option("--connector", "name", metavar="NAME", required=True, help="Whose past.")
@@ -44,6 +52,7 @@ class _Job(NamedTuple):
 @profiles_option
 @to_option
 @output_option("parquet", about="Tables for people, JSON or Parquet for machines.")
+@executing_options
 def history(  # noqa: PLR0913 - click passes every option by name
     asked: Asked,
     name: str,
@@ -52,6 +61,7 @@ def history(  # noqa: PLR0913 - click passes every option by name
     *,
     output: str,
     file: Path | None,
+    executing: Executing,
 ) -> None:
     """Every record in ARCHIVE that concerns a connector, in order, and what it meant for it.
 
@@ -64,9 +74,10 @@ def history(  # noqa: PLR0913 - click passes every option by name
         for profile in asked.profiles(releases)
         for plan in [planned(asked.local(cluster, derived=False), moment, [profile])]
     ]
-    with bar() as shown:
+    with bar() as shown, executing.by(shown) as executor:
         shown.begin("reading", sum(part.rows for job in jobs for part in job.plan.parts))
-        found = [(job, list(_told(job, shown.advance))) for job in jobs]
+        gone = zip(jobs, executor.run(_gone_over, jobs), strict=True)
+        found = [(job, list(_told(steps, shown.advance))) for job, steps in gone]
     found = [(job, told) for job, told in found if told]
     check_connectors([name], {job.reader.connector for job, _ in found})
     if file is not None:
@@ -79,8 +90,16 @@ def history(  # noqa: PLR0913 - click passes every option by name
         _print(job, told)
 
 
-def _told(job: _Job, advance: Callable[[int], None]) -> Iterator[Told]:
-    return past(counted(ordered(job.cluster, job.plan.parts), advance), job.reader)
+def _gone_over(job: _Job) -> Iterator[_Step]:
+    past = Past(job.reader)
+    for some in chunks(ordered(job.cluster, job.plan.parts)):
+        yield _Step(len(some), list(past.take(some)))
+
+
+def _told(steps: Iterable[_Step], advance: Callable[[int], None]) -> Iterator[Told]:
+    for step in steps:
+        yield from step.told
+        advance(step.records)
 
 
 def _document(job: _Job, told: Sequence[Told]) -> dict[str, Any]:

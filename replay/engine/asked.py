@@ -7,6 +7,7 @@ from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
 from replay.engine.local import Local
 from replay.engine.plan import Plan
+from replay.progress import Progress, Unseen
 
 
 class Asked(NamedTuple):
@@ -33,6 +34,11 @@ class Engine(Protocol):
 class InProcess:
     """The engine without a JVM, one question after the other."""
 
+    def __init__(self, progress: Progress | None = None) -> None:
+        self._progress = progress or Unseen()
+
     def states(self, asked: Sequence[Asked]) -> list[list[ClusterState]]:
         """For each question what each release knows."""
-        return [one.local.states(one.plan, one.profiles) for one in asked]
+        self._progress.begin("reading", sum(part.rows for one in asked for part in one.plan.busy))
+        advance = self._progress.advance
+        return [one.local.states(one.plan, one.profiles, advance) for one in asked]

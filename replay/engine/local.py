@@ -24,6 +24,7 @@ from replay.engine.moments import cut_at
 from replay.engine.plan import Begun, PartPlan, Plan, nearest, planned
 from replay.engine.reading import Reader
 from replay.kernels.batches import batch
+from replay.progress import Advance
 
 Ranks = Callable[[Sequence[PartPlan]], Sequence[pa.Table]]
 """Reads parts of an offsets topic once more: the last row of each key, with its rank's time."""
@@ -64,15 +65,25 @@ class Local:
             folded = tuple(topic for topic in self._known(snapshot, profiles) if topic in cut.ends)
         return planned(self.cluster, cut, Begun(snapshot, folded), derived=derived)
 
-    def states(self, plan: Plan, profiles: Sequence[Profile]) -> list[ClusterState]:
+    def states(
+        self,
+        plan: Plan,
+        profiles: Sequence[Profile],
+        advance: Advance = lambda _: None,
+    ) -> list[ClusterState]:
         """What a worker of each release knows at the plan's cut.
+
+        `advance` is told how many rows more have been read, partition by partition.
 
         Raises:
             ArchiveCorrupt: a file is missing or damaged.
         """
         reader = self._reader(profiles)
+        tables = []
         with ThreadPoolExecutor(_threads(plan.busy)) as threads:
-            tables = list(threads.map(reader.reduced, plan.busy))
+            for part, table in zip(plan.busy, threads.map(reader.reduced, plan.busy), strict=True):
+                tables.append(table)
+                advance(part.rows)
         return self.folded(plan, profiles, tables, _Here(reader))
 
     def folded(

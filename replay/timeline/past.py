@@ -45,25 +45,35 @@ class Reader(NamedTuple):
     exactly_once: bool
 
 
-def past(records: Iterable[Placed], reader: Reader) -> Iterator[Told]:
-    """What each record meant, those that meant nothing included. Records come in the one order."""
-    worker = Fold(reader.profile, topics=reader.topics, exactly_once=reader.exactly_once)
-    reading = Reading(reader.connector, reader.profile, reader.topics)
-    owners: dict[tuple[str, bytes | None], str | None] = {}
-    for _, _, _, topic, entry in records:
-        place = topic, entry.key
-        if place not in owners:
-            owners[place] = owner(*place, reader.topics, reader.profile)
-        if owners[place] != reader.connector:
-            continue
-        if entry.aborted and not worker.sees_aborted(topic):
-            yield _quiet(entry, Meaning.NOT_SEEN, "of an aborted transaction")
-            continue
-        events = list(reading.apply(entry))
-        if not events:
-            yield _quiet(entry, Meaning.NO_CHANGE, "what was known already")
-        for event in events:
-            yield Told(event, _meaning(event))
+class Past:
+    """What each record meant, those that meant nothing included."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        topics, support = reader.topics, reader.exactly_once
+        self._worker = Fold(reader.profile, topics=topics, exactly_once=support)
+        self._reading = Reading(reader.connector, reader.profile, topics)
+        self._owners: dict[tuple[str, bytes | None], str | None] = {}
+
+    def take(self, records: Iterable[Placed]) -> Iterator[Told]:
+        """Go on with records, which come in the one order."""
+        for _, _, _, topic, entry in records:
+            if self._owner(topic, entry.key) != self._reader.connector:
+                continue
+            if entry.aborted and not self._worker.sees_aborted(topic):
+                yield _quiet(entry, Meaning.NOT_SEEN, "of an aborted transaction")
+                continue
+            events = list(self._reading.apply(entry))
+            if not events:
+                yield _quiet(entry, Meaning.NO_CHANGE, "what was known already")
+            for event in events:
+                yield Told(event, _meaning(event))
+
+    def _owner(self, topic: str, key: bytes | None) -> str | None:
+        place = topic, key
+        if place not in self._owners:
+            self._owners[place] = owner(*place, self._reader.topics, self._reader.profile)
+        return self._owners[place]
 
 
 def _quiet(entry: Entry, meaning: Meaning, note: str) -> Told:

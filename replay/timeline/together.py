@@ -5,7 +5,7 @@ at. If releases that have gone together do not agree in it, each group goes over
 records again, by itself from there on.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
@@ -52,13 +52,6 @@ def chunks(records: Iterable[One]) -> Iterator[list[One]]:
     while chunk := list(islice(records, size)):
         yield chunk
         size = min(2 * size, LARGEST_CHUNK)
-
-
-def counted(records: Iterable[One], advance: Callable[[int], None]) -> Iterator[One]:
-    """Records; somebody is told now and then how many more there have been."""
-    for chunk in chunks(records):
-        yield from chunk
-        advance(len(chunk))
 
 
 class Together(Generic[C, F]):
