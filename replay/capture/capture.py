@@ -4,6 +4,7 @@ A long capture makes count on the way what it has, so that whoever is killed los
 only; of each partition a prefix is archived at any time.
 """
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -42,6 +43,7 @@ class Target(NamedTuple):
     topics: Topics
     secrets: Secrets
     sizes: Sizes = SIZES
+    commit_records: int = COMMIT_RECORDS
 
 
 class Captured(NamedTuple):
@@ -106,8 +108,8 @@ class Capture:
         return _records(self._appending.cluster)
 
     def _begin(self) -> Appending:
-        store, cluster, topics, secrets, sizes = self._target
-        return Appending(store, cluster, topics, secrets.mode, sizes)
+        into = self._target
+        return Appending(into.store, into.cluster, into.topics, into.secrets.mode, into.sizes)
 
     def _known_topics(self) -> set[str]:
         """The topics that are archived, or are named by what is."""
@@ -127,11 +129,14 @@ class Capture:
         start = self._starts(topic, len(ends)) if self._goes_on else [*begins]
         spans = zip(start, begins, ends, strict=True)
         self._progress.begin(topic, sum(max(0, end - max(pair)) for *pair, end in spans))
+        for partition, begin in enumerate(begins):  # a manifest leaves out none of a topic
+            self._appending.reached(topic, partition, begin, begin)
         read = 0
         async for batch in self._log.read([topic], {topic: start}, {topic: ends}):
             read += len(batch)
             self._take(batch, begins)
             self._progress.advance(len(batch))
+            await asyncio.sleep(0)  # a dump makes nobody wait, and so nobody would hear Ctrl-C
         for partition, (begin, end) in enumerate(zip(begins, ends, strict=True)):
             self._appending.reached(topic, partition, begin, end)
         return read
@@ -143,7 +148,7 @@ class Capture:
         self._appending.reached(
             batch.topic, batch.partition, begins[batch.partition], batch.offsets[-1] + 1
         )
-        if self._fresh >= COMMIT_RECORDS:
+        if self._fresh >= self._target.commit_records:
             self._commit()
 
     def _commit(self) -> None:

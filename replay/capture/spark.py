@@ -17,7 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from controlplane.logs.log import ReadableLog
 from replay.archive.cluster import Place
-from replay.capture.capture import COMMIT_RECORDS, Capture, Target
+from replay.capture.capture import Capture, Target
 from replay.capture.spark_tasks import (
     ANSWERS_DDL,
     RUNS_DDL,
@@ -124,7 +124,7 @@ class SparkCapture(Capture):
         """Read topics up to where they end now, so much at a time as is made to count at once."""
         begins, spans = await self._spans(topics)
         read = 0
-        for number, some in enumerate(parts_of(spans)):
+        for number, some in enumerate(parts_of(spans, self._target.commit_records)):
             if number:  # a partition goes on behind what is archived of it
                 self._commit()
             read += self.archive(begins, some)
@@ -203,11 +203,11 @@ class SparkCapture(Capture):
         return answers
 
 
-def parts_of(spans: Spans) -> Iterator[Spans]:
+def parts_of(spans: Spans, records: int) -> Iterator[Spans]:
     """Spans in parts of so many offsets as are made to count at once, at least one part."""
     left = dict(spans)
     while left:
-        share = max(1, COMMIT_RECORDS // len(left))
+        share = max(1, records // len(left))
         yield {
             place: range(span.start, min(span.stop, span.start + share))
             for place, span in left.items()

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from controlplane.logs.log import ReadableLog
 from replay.archive.cluster import Place
-from replay.capture.capture import COMMIT_RECORDS, Captured, Target
+from replay.capture.capture import Captured, Target
 from replay.capture.spark import COMMITTED, Source, SparkCapture, places, vector
 from replay.engine.session import NoSpark, told
 from replay.errors import ArchiveConflict
@@ -96,7 +96,7 @@ class _Following:
         wanted = {
             "subscribe": ",".join(sorted(self._topics)),
             "startingOffsets": vector(self._first),
-            "maxOffsetsPerTrigger": str(COMMIT_RECORDS),
+            "maxOffsetsPerTrigger": str(self._stream.target.commit_records),
         }
         frame = source.loaded(source.session.readStream, COMMITTED, wanted)
         pause_s = self._stream.pause_s

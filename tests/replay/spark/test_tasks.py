@@ -126,7 +126,7 @@ def test_nothing_in_nothing_out(tmp_path: Path) -> None:
 def test_a_large_capture_counts_by_and_by(ends: dict[tuple[str, int], int]) -> None:
     """Parts together are the whole; none is larger than what may be lost."""
     spans = {place: range(end) for place, end in ends.items()}
-    parts = list(parts_of(spans))
+    parts = list(parts_of(spans, COMMIT_RECORDS))
     assert all(sum(map(len, some.values())) <= COMMIT_RECORDS for some in parts)
     for place, span in spans.items():
         mine = [some[place] for some in parts if place in some]
