@@ -1,6 +1,6 @@
 """Every byte of an archive, looked at: what is altered, missing, lost before it was archived."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -15,9 +15,7 @@ from replay.archive.segments import SCHEMA, ascending, opened, row_groups
 from replay.archive.winners import winners
 from replay.errors import ArchiveCorrupt
 from replay.kernels.rows import Held
-
-Advance = Callable[[int], None]
-"""Called with how many bytes were looked at, again and again."""
+from replay.progress import Advance
 
 
 class Verified(NamedTuple):

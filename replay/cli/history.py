@@ -1,6 +1,6 @@
 """`replay history`: every record that concerns a connector, and what it meant for it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from replay.cli.printing import output_option, print_json, say, table
 from replay.cli.progress import bar
 from replay.engine.plan import Plan
 from replay.engine.records import ordered
+from replay.progress import Advance
 from replay.timeline.past import Past, Reader, Told
 from replay.timeline.rows import EVENTS, Row, write
 from replay.timeline.together import chunks
@@ -96,7 +97,7 @@ def _gone_over(job: _Job) -> Iterator[_Step]:
         yield _Step(len(some), list(past.take(some)))
 
 
-def _told(steps: Iterable[_Step], advance: Callable[[int], None]) -> Iterator[Told]:
+def _told(steps: Iterable[_Step], advance: Advance) -> Iterator[Told]:
     for step in steps:
         yield from step.told
         advance(step.records)

@@ -28,10 +28,11 @@ from replay.cli.engines import Executing, executing_options
 from replay.cli.printing import output_option, print_json, say, table
 from replay.cli.progress import bar
 from replay.engine.executors import Executor
+from replay.progress import Advance
 from replay.timeline.intervals import Interval, Moment, Seen
 from replay.timeline.rows import DIGESTS, INTERVALS, Row, of_digest, of_interval, write
 from replay.timeline.sharing import Job, Question
-from replay.timeline.telling import Advance, SeenDigest, digests, timelines, told_of
+from replay.timeline.telling import SeenDigest, digests, timelines, told_of
 
 DIGEST_SHOWN = 16
 """Digits of a digest that people are shown; machines get all."""

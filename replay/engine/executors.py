@@ -80,16 +80,30 @@ class Processes:
 
 
 def packed(work: "Work[T, F]", thing: T) -> bytes | None:
-    """What is found in a thing, to be handed over; None: it is nested too deeply for that."""
+    """What is found in a thing, or what is wrong with it, to be handed over.
+
+    None: it is nested too deeply for that.
+    """
+    found: list[F] | ReplayError
     try:
-        return pickle.dumps(list(work(thing)), pickle.HIGHEST_PROTOCOL)
+        found = list(work(thing))
+    except ReplayError as error:
+        found = error
+    try:
+        return pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
     except RecursionError:
         return None
 
 
 def unpacked(parcel: bytes | None, work: "Work[T, F]", thing: T) -> Iterable[F]:
-    """What was handed over; what could not be, this process finds by itself."""
+    """What was handed over; what could not be, this process finds by itself.
+
+    Raises:
+        ReplayError: what was wrong with the thing.
+    """
     if parcel is None:
         return work(thing)
     found: Any = pickle.loads(parcel)  # noqa: S301 - it comes from our own work
+    if isinstance(found, ReplayError):
+        raise found
     return found  # type: ignore[no-any-return]

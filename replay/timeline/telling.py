@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from controlplane.core.profiles import Profile
 from replay.engine.executors import Executor, InTurn
+from replay.progress import Advance
 from replay.timeline.decoding import decoded
 from replay.timeline.digests import Digesting, Work, shown
 from replay.timeline.follower import Follower, Wanted
@@ -16,9 +17,6 @@ from replay.timeline.sharing import Job, Share, Step, gone_over
 from replay.timeline.together import Together
 
 F = TypeVar("F")
-
-Advance = Callable[[int], None]
-"""Is told of how many records more are done."""
 
 ALONE = InTurn()
 

@@ -141,6 +141,22 @@ def test_history_tells_what_each_record_meant(archive: Path) -> None:
     assert "waits for the commit" in said.out
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("timeline", "--offsets", "--profile", "all"),
+        ("timeline", "--digests", "--profile", "all"),
+        ("history", "--connector", "pages", "--profile", "3.4", "--profile", "3.9"),
+    ],
+)
+def test_several_processes_tell_the_same(archive: Path, words: tuple[str, ...]) -> None:
+    """In the same order, however topics and releases are shared among them."""
+    command, *rest = words
+    alone = call(command, archive, *rest, "-o", "json")
+    for jobs in (2, 5):
+        assert call(command, archive, *rest, "-o", "json", "--jobs", jobs) == alone
+
+
 def test_diff_and_history_as_parquet(archive: Path, tmp_path: Path) -> None:
     """The same rows as in JSON; values are JSON text."""
     words = ("diff", archive, "--cluster", "roll", "--from", "config@9", "--to", "config@11")
