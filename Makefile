@@ -31,12 +31,14 @@ run: $(READY) ## Serve a recorded cluster on 127.0.0.1:8083 (PORT=, DIALECT=3.9,
 	@$(BIN)/controlplane serve $(DEMO) --plugins $(PLUGINS) \
 	  --port $(PORT) --dialect $(DIALECT) $(ARGS)
 
-test: $(READY) ## Run every test (ARGS="-k fold"); installs a JDK, Maven and kcat if it may (NO_SYSTEM=1: never)
+test: $(READY) ## Run every test (ARGS="-k fold"); installs a JDK, Maven, kcat and Chromium if it may (NO_SYSTEM=1: never)
 	@tools/java
+	@tools/browser
 	$(BIN)/pytest $(ARGS)
 
 prove: $(READY) ## Run every test with full counts: hours
 	@tools/java
+	@tools/browser
 	PROVE=1 $(BIN)/pytest $(ARGS)
 
 check: lint types ## Lint, types, and the house rules

@@ -63,6 +63,10 @@ JAVA = (f"a JDK ({OLDEST_JDK} or newer) and Maven", _java_is_missing)
 NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
     "java": JAVA,
     "broker": JAVA,
+    "browser": (
+        "Chromium and its driver",
+        lambda: not (shutil.which("chromium") and shutil.which("chromedriver")),
+    ),
     "shared": ("the folder ../shared", lambda: not SHARED.is_dir()),
 }
 """Per marker: what it needs, and whether that is missing."""
