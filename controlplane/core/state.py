@@ -179,6 +179,9 @@ class ClusterState(msgspec.Struct, frozen=True):
     """(connector, aspect, item) → the record that changed it last. No offsets: see `causes`."""
     unreadable: Mapping[Position, str] = {}
     """Records that were no use, with the reason; the first few (`UNREADABLE_KEPT`)."""
+    unreadable_counts: Mapping[str, int] = {}
+    """How many of those there were, by topic. The fast way through a log (`bulk`) looks neither at
+    offsets nor at statuses that later ones have replaced."""
 
     @property
     def ends_by_topic(self) -> dict[str, list[int]]:

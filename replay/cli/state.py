@@ -10,6 +10,7 @@ import msgspec
 import pyarrow.parquet as pq
 
 from controlplane.core.safe_text import count
+from controlplane.core.shown_records import place
 from controlplane.core.state import ClusterState
 from replay.cli import answering
 from replay.cli.asking import (
@@ -29,8 +30,11 @@ from replay.engine import asked as engine_asked
 from replay.engine.digest import digest
 from replay.engine.explain import Explained
 from replay.engine.plan import Plan
-from replay.engine.rows import Row, rows, table_of
+from replay.engine.rows import Row, rows, table_of, unreadable
 from replay.errors import ReplayError
+
+UNREADABLE_SHOWN = 5
+"""Records of no use that people are shown, of each state; JSON has more."""
 
 
 class BadOutput(ReplayError):
@@ -127,6 +131,7 @@ def _document(answer: _Answer, found: list[Row]) -> dict[str, Any]:
                 "profile": one.profile.release,
                 "exactly_once": one.exactly_once,
                 "digest": digest(one),
+                "unreadable": _unreadable(one),
                 "connectors": [
                     msgspec.structs.asdict(row)
                     for row in found
@@ -138,12 +143,32 @@ def _document(answer: _Answer, found: list[Row]) -> dict[str, Any]:
     }
 
 
+def _unreadable(state: ClusterState) -> dict[str, Any]:
+    found = unreadable(state)
+    records = [{"position": at._asdict(), "reason": why} for at, why in found.records]
+    return {"count": found.count, "records": records}
+
+
 def _print(answers: list[_Answer], found: list[Row]) -> None:
     heads = ("CLUSTER", "PROFILE", "CONNECTOR", "TARGET", "TASKS", "STATUS", "TASK STATES")
     table((*heads, "OFFSETS", "REMARKS"), [_cells(row) for row in found])
     for answer in answers:
+        for one in answer.states:
+            _print_unreadable(answer.cluster, one)
         vector = msgspec.json.encode(answer.plan.ends).decode()
         say(f"{answer.cluster}: {count(len(answer.states), 'state')} as of {vector}")
+
+
+def _print_unreadable(cluster: str, state: ClusterState) -> None:
+    found = unreadable(state)
+    if not found.count:
+        return
+    records = count(found.count, "record")
+    say(f"{cluster}: {records} of no use to a worker of {state.profile.release}:")
+    for at, why in found.records[:UNREADABLE_SHOWN]:
+        say(f"  {place(at, state.topics)}  {why}")
+    if found.count > UNREADABLE_SHOWN:
+        say(f"  … and {found.count - UNREADABLE_SHOWN} more; `replay audit` counts them by reason")
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -55,6 +55,7 @@ def _alone(state: ClusterState, name: str) -> ClusterState:
         causes={},
         changed={},
         unreadable={},
+        unreadable_counts={},
     )
 
 

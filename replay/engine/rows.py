@@ -1,14 +1,16 @@
 """States as rows, one per connector: what people and machines are shown, without secrets."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from controlplane.core import javajson, views
+from controlplane.core.entry import Position
 from controlplane.core.records import Status
 from controlplane.core.redact import redacted, redacted_text, redacted_value
+from controlplane.core.safe_text import count
 from controlplane.core.source_partitions import apart
 from controlplane.core.state import ClusterState
 
@@ -28,6 +30,9 @@ SCHEMA = pa.schema(
     ]
 )
 """As a table: what is nested comes as JSON text."""
+
+UNREADABLE_TOLD = 100
+"""Records that were no use, and are told with the reason; more are only counted."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -66,6 +71,7 @@ def _row(cluster: str, state: ClusterState, name: str, remarks: tuple[str, ...])
     target = views.target(state, name)
     tasks, trouble = _tasks(state, name) if config is not None else (None, ())
     reported = state.status.tasks.get(name, {})
+    offsets = views.all_source_offsets(state, name)
     return Row(
         cluster,
         state.profile.release,
@@ -78,9 +84,9 @@ def _row(cluster: str, state: ClusterState, name: str, remarks: tuple[str, ...])
         {task: shown for task, one in sorted(reported.items()) if (shown := _status(one))},
         [
             {"partition": redacted_value("", one.partition), "offset": _offset(one.offset)}
-            for one in views.source_offsets(state, name)
+            for one in offsets.shown
         ],
-        (*trouble, *remarks),
+        (*trouble, *remarks, *_left_out(offsets.left_out)),
     )
 
 
@@ -89,6 +95,12 @@ def _tasks(state: ClusterState, name: str) -> tuple[int | None, tuple[str, ...]]
         return len(views.task_ids(state, name)), ()
     except views.ReadFailed as error:
         return None, (f"reading its tasks fails: {error}",)
+
+
+def _left_out(offsets: list[views.UnreadableOffset]) -> Iterator[str]:
+    if offsets:
+        first = redacted_text(offsets[0].reason)
+        yield f"{count(len(offsets), 'source offset')} of no use: {first}"
 
 
 def _offset(offset: Any) -> Any:
@@ -101,6 +113,23 @@ def _status(status: Status | None) -> dict[str, Any] | None:
     shown: dict[str, Any] = {"state": status.state.value, "worker_id": status.worker_id}
     shown |= {"generation": status.generation, "version": status.version}
     return shown | {"trace": status.trace and redacted_text(status.trace)}
+
+
+class Unreadable(NamedTuple):
+    """Records of configs, statuses and commands that were no use to a worker."""
+
+    count: int
+    """Of statuses those that no later record has decided; `replay audit` counts all."""
+    records: list[tuple[Position, str]]
+    """The first of them, and why, without secrets."""
+
+
+def unreadable(state: ClusterState) -> Unreadable:
+    """What a worker could not read, or ignored. What is wrong with offsets, their rows remark."""
+    first = sorted(state.unreadable.items())[:UNREADABLE_TOLD]
+    return Unreadable(
+        sum(state.unreadable_counts.values()), [(at, redacted_text(why)) for at, why in first]
+    )
 
 
 def table_of(found: Iterable[Row]) -> pa.Table:

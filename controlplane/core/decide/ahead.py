@@ -30,6 +30,7 @@ def ahead(state: ClusterState, plan: Plan) -> ClusterState:
         causes=after.causes,
         changed=after.changed,
         unreadable=after.unreadable,
+        unreadable_counts={**state.unreadable_counts, **after.unreadable_counts},
     )
 
 
@@ -37,9 +38,9 @@ def _fold(state: ClusterState, topics: Iterable[str]) -> Fold:
     """A fold that knows these topics, and goes on where the state ends."""
     fold = Fold(state.profile, topics=state.topics, exactly_once=state.exactly_once)
     names = state.topics
-    # Which record made what is told with the first part, for all of them.
-    known = state.changed, state.causes, state.unreadable
     for topic in topics:
+        # Which record made what is told with the first part, for all of them.
+        known = state.changed, state.causes, state.unreadable, state.unreadable_counts.get(topic, 0)
         match topic:
             case names.config:
                 part = Part(state.config, *known)

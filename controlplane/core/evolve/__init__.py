@@ -123,6 +123,7 @@ class Fold:
             self._causes.publish(),
             self._changed.publish(),
             self._unreadable.publish(),
+            MappingProxyType(dict(self._unreadable_counts)),
         )
 
     def part(self, topic: str) -> Part:
@@ -155,7 +156,7 @@ class Fold:
         self._changed.writable().update(part.changed)
         self._causes.writable().update(part.causes)
         self._unreadable.writable().update(part.unreadable)
-        self._unreadable_counts[topic] = part.unreadable_count
+        self._unreadable_counts += Counter({topic: part.unreadable_count})
         for partition, end in enumerate(ends):
             self.advance(topic, partition, end)
 

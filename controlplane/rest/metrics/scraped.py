@@ -47,8 +47,8 @@ def of_state(state: ClusterState) -> Iterator[Metric]:
     )
     yield _gauge(
         "controlplane_unreadable_records",
-        "Records that were no use, of those that are remembered.",
-        len(state.unreadable),
+        "Records that were no use, of those that were looked at.",
+        sum(state.unreadable_counts.values()),
     )
 
 

@@ -25,6 +25,7 @@ from replay.progress import Unseen
 from tests.recorded import recorded_entries
 from tests.replay.archived import NAME, archive, log_of, served
 from tests.replay.cli.calling import call, refusal
+from tests.replay.garbage import garbage
 
 pytestmark = pytest.mark.java
 
@@ -82,10 +83,10 @@ def test_slices_end_where_segments_do(folder: Path) -> None:
 
 
 def test_clusters_are_asked_together(spark: SparkSession, tmp_path: Path) -> None:
-    """One that is empty, one of which nothing counts, and others."""
+    """One that is empty, one of which nothing counts, one that means nothing, and others."""
     names = "life-3.9", "aborted-3.9", "mirror-3.9"
     logs = [recorded_entries(name) for name in names]
-    logs += [[], [Entry("connect-offsets", 0, 0, 1, b"k", b"1", aborted=True)]]
+    logs += [[], [Entry("connect-offsets", 0, 0, 1, b"k", b"1", aborted=True)], garbage()]
     asked = []
     for number, entries in enumerate(logs):
         local = Local(archive(tmp_path / str(number), entries), Options(exactly_once=True))

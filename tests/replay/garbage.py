@@ -1,0 +1,39 @@
+"""A log in which more means nothing than means anything."""
+
+from collections.abc import Iterator
+
+from controlplane.core.entry import Entry
+
+CONFIGS, STATUSES, OVERTAKEN, COMMANDS = 1_200, 1_100, 50, 3
+"""Records of each topic that are no use; those that a good one of their key follows come on top."""
+
+DAY_MS = 86_400_000
+
+
+def garbage() -> list[Entry]:
+    """Two days of it, with one connector among it."""
+    topics = {
+        "connect-configs": [*_configs()],
+        "connect-status": [*_statuses()],
+        "connect-commands": [(b"\xff", b"{")] * COMMANDS,
+        "connect-offsets": [(b'["a",{"p":1}]', b"\xfe"), (b"[", b"1"), (None, b"\x00")],
+    }
+    return [
+        Entry(topic, 0, offset, DAY_MS * (1 + 2 * offset // len(pairs)), key, value)
+        for topic, pairs in topics.items()
+        for offset, (key, value) in enumerate(pairs)
+    ]
+
+
+def _configs() -> Iterator[tuple[bytes, bytes]]:
+    yield b"connector-a", b'{"properties":{"name":"a"}}'
+    for number in range(CONFIGS):
+        yield b"connector-%d" % number, b"\xff{password=hunter2"
+
+
+def _statuses() -> Iterator[tuple[bytes, bytes]]:
+    for number in range(OVERTAKEN):
+        yield b"status-connector-a", b"{%d" % number
+    yield b"status-connector-a", b'{"state":"RUNNING","worker_id":"w","generation":1}'
+    for number in range(STATUSES):
+        yield b"status-connector-%d" % number, b'{"state":"FUTURE"'

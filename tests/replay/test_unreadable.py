@@ -1,0 +1,95 @@
+"""What means nothing to a worker is counted, all of it, and told of, some of it."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.profiles import Profile
+from replay.engine.local import Options
+from tests.replay import garbage
+from tests.replay.archived import NAME, archive, capture, cluster_in, log_of, replayed, served
+from tests.replay.cli.calling import call
+
+COUNTS = {
+    "connect-configs": garbage.CONFIGS,
+    "connect-status": garbage.STATUSES,
+    "connect-commands": garbage.COMMANDS,
+}
+
+RELEASES = [Profile.of(one) for one in ("2.8", "3.4", "kip")]
+
+
+def test_counts_are_those_of_the_service(tmp_path: Path) -> None:
+    """More than are remembered; from segments, and from where a snapshot ends."""
+    log = garbage.garbage()
+    capture(tmp_path, log_of(log[: len(log) // 3]))
+    capture(tmp_path, log_of(log))
+    cluster = cluster_in(tmp_path)
+    assert list(cluster.snapshots)
+    expected = served(log_of(log), None, RELEASES)
+    for derived in (True, False):
+        assert replayed(cluster, None, RELEASES, Options(derived=derived)) == expected
+    assert dict(expected[-1].unreadable_counts) == COUNTS
+
+
+def test_statuses_count_until_a_good_one_comes(tmp_path: Path) -> None:
+    """At every moment of it as in the service."""
+    log = [one for one in garbage.garbage() if one.topic == "connect-status"]
+    log = log[: garbage.OVERTAKEN + 3]
+    cluster, kip = archive(tmp_path, log), [Profile.of("kip")]
+    counts = []
+    for last in (0, garbage.OVERTAKEN - 1, garbage.OVERTAKEN, garbage.OVERTAKEN + 2):
+        (found,) = replayed(cluster, f"status@{last}", kip)
+        assert [found] == served(log_of(log), f"status@{last}", kip)
+        counts.append(found.unreadable_counts.get("connect-status", 0))
+    assert counts == [1, garbage.OVERTAKEN, 0, 2]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive of it."""
+    found = tmp_path_factory.mktemp("garbage")
+    archive(found, garbage.garbage())
+    return found
+
+
+def test_the_first_of_them_are_told(folder: Path) -> None:
+    """All are counted; machines are told more than people, nobody what is secret."""
+    said = call("state", folder, "-o", "json")
+    assert said.code == 0
+    (state,) = said.json[0]["states"]
+    told = state["unreadable"]
+    assert (told["count"], len(told["records"])) == (sum(COUNTS.values()), 100)
+    assert told["records"][0]["position"] == {
+        "topic": "connect-commands",
+        "partition": 0,
+        "offset": 0,
+    }
+    (connector,) = [one for one in state["connectors"] if one["connector"] == "a"]
+    assert connector["offsets"] == []
+    assert connector["remarks"][-1].startswith("1 source offset of no use: ")
+    shown = call("state", folder)
+    assert f"{NAME}: {sum(COUNTS.values())} records of no use to a worker of kip:" in shown.out
+    assert f"  … and {sum(COUNTS.values()) - 5} more" in shown.out
+    assert "hunter2" not in said.out + shown.out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("timeline", "--offsets", "--profile", "all"),
+        ("timeline", "--digests"),
+        ("diff", "--from", "config@1"),
+        ("history", "--connector", "a", "--profile", "2.8"),
+        ("audit", "--release", "3.4"),
+        ("compat", "--from", "3.9", "--to", "2.8"),
+        ("lint", "--release", "3.4"),
+        ("verify",),
+    ],
+)
+def test_nobody_stumbles(folder: Path, words: tuple[str, ...]) -> None:
+    """Whatever is asked is answered."""
+    command, *rest = words
+    said = call(command, folder, *rest, "-o", "json")
+    assert said.code in (0, 1)
+    assert said.json
