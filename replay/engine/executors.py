@@ -9,8 +9,9 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import Any, Protocol, TypeVar
 
 from replay.errors import ReplayError
@@ -64,19 +65,32 @@ class Processes:
         if slots < 2:  # one more would help nobody
             yield from map(work, things)
             return
-        # Ctrl-C is for us alone: what is under way is finished and kept, what waits never begins.
-        begun = signal.signal, (signal.SIGINT, signal.SIG_IGN)
-        with ProcessPoolExecutor(slots, get_context("spawn"), *begun) as pool:
+        others = {*active_children()}
+        with ProcessPoolExecutor(slots, get_context("spawn")) as pool:
             try:
-                for thing, parcel in zip(
-                    things, pool.map(partial(packed, work), things), strict=True
-                ):
+                with _unheard(signal.SIGINT):  # Ctrl-C is for us alone: children inherit that
+                    parcels = pool.map(partial(packed, work), things)
+                for thing, parcel in zip(things, parcels, strict=True):
                     yield unpacked(parcel, work, thing)
             except BrokenProcessPool:
                 raise Died(
                     "a process that looked at a cluster was ended, most likely for want of memory: "
                     "take fewer --jobs"
                 ) from None
+            except BaseException:  # nobody waits for what is under way
+                for child in {*active_children()} - others:
+                    child.terminate()
+                raise
+
+
+@contextmanager
+def _unheard(number: signal.Signals) -> Iterator[None]:
+    """What is started meanwhile never hears a signal."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def packed(work: "Work[T, F]", thing: T) -> bytes | None:
