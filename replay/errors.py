@@ -25,5 +25,9 @@ class NotWritable(ReplayError):
     """Nothing can be written where the archive lies."""
 
 
+class BadSetting(ReplayError):
+    """A setting of an object store is unknown, or means nothing."""
+
+
 class NotCapturable(ReplayError):
     """A source is there, and is not what an archive can be made of."""

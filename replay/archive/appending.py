@@ -103,7 +103,7 @@ class Appending:
             made = self._manifest(tuple(found))
         if not (made.reaches or made.segments or made.snapshots):
             return None
-        if not self._store.add(layout.manifest(self._name, made.number), encoded(made)):
+        if not self._store.take(layout.manifest(self._name, made.number), encoded(made)):
             raise ArchiveBusy(
                 f"somebody else has appended to the archive of {self._name} meanwhile: run it again"
             )

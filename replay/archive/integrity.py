@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from replay.archive.cluster import Cluster
 from replay.archive.manifest import Stored
+from replay.archive.objects import reading
 from replay.archive.store import Store
 from replay.errors import ArchiveCorrupt
 
@@ -30,6 +31,7 @@ class Checked:
 
     def __init__(self, store: Store, files: Iterable[Stored]) -> None:
         self.where = store.where
+        self.settings = store.settings
         self._store = store
         self._unchecked = {one.file: one for one in files}
 
@@ -59,6 +61,10 @@ class Checked:
         """As the store."""
         return self._store.add(name, content)
 
+    def take(self, name: str, content: bytes) -> bool:
+        """As the store."""
+        return self._store.take(name, content)
+
     def _check(self, name: str) -> None:
         stored = self._unchecked.get(name)
         if stored is not None:
@@ -80,7 +86,7 @@ def flaw_of(store: Store, stored: Stored) -> str:
     if there != stored.bytes:
         return f"has {there} bytes and not {stored.bytes}"
     digest = sha256()
-    with store.open(stored.file) as file:
+    with reading(stored.file), store.open(stored.file) as file:
         while content := file.read(CHUNK_BYTES):
             digest.update(content)
     return "" if digest.hexdigest() == stored.sha256 else "was altered: it has another hash"

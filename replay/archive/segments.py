@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 
 from controlplane.core.entry import Batch
 from replay.archive.manifest import Stored
+from replay.archive.objects import is_outage, why_not
 from replay.archive.store import Store
-from replay.errors import ArchiveCorrupt
+from replay.errors import ArchiveCorrupt, NoArchive, ReplayError
 from replay.kernels.batches import stored_headers
 
 SCHEMA = pa.schema(
@@ -182,7 +183,9 @@ def opened(store: Store, stored: Stored) -> File:
     return File(stored.file, file)
 
 
-def _damaged(name: str, error: Exception) -> ArchiveCorrupt:
+def _damaged(name: str, error: Exception) -> ReplayError:
+    if is_outage(error):
+        return NoArchive(f"{name} cannot be read {why_not(error)}")
     why = str(error).splitlines()[0]
     return ArchiveCorrupt(f"{name} is no Parquet file, or a damaged one ({why}): restore it")
 

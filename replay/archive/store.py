@@ -1,17 +1,18 @@
-"""Where the files of an archive lie: a folder, or an object store (`s3://bucket/folder`).
+"""Where the files of an archive lie: a folder, or an object store (`s3a://bucket/folder`).
 
 A file appears whole or not at all, under a name that was free, and never changes afterwards.
 """
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 from pyarrow import fs
 
+from replay.archive import hadoop
+from replay.archive.objects import Objects, bucket_at, reading
 from replay.errors import NoArchive, NotWritable
 
 
@@ -20,6 +21,8 @@ class Store(Protocol):
 
     where: str
     """The archive's own name, for people and for `open_store`."""
+    settings: hadoop.Settings
+    """What else `open_store` has to be told to find it."""
 
     def names(self, folder: str) -> list[str]:
         """The names of what lies directly in a folder, sorted; none where there is no folder."""
@@ -44,37 +47,39 @@ class Store(Protocol):
     def add(self, name: str, content: bytes) -> bool:
         """Write a file, durably; False, and nothing is changed, if the name is taken.
 
+        Who adds under one name at the same time adds the same: it is named after what is in it.
+
         Raises:
             NotWritable: there is no room, or no permission.
         """
         ...
 
+    def take(self, name: str, content: bytes) -> bool:
+        """The same under a name for which others may have something else: at most one gets it."""
+        ...
 
-def open_store(where: str) -> Store:
+
+def open_store(where: str, settings: hadoop.Settings = hadoop.NONE) -> Store:
     """The store that a path or URL names; nothing is made.
 
     Raises:
         NoArchive: no file system is known that such a URL names.
+        BadSetting: a setting is unknown, or means nothing.
     """
-    if "://" not in where:
+    scheme, found, rest = where.partition("://")
+    if not found:
         return Folder(where)
+    if scheme in S3:
+        return bucket_at(where, rest, settings)
     try:
-        found, path = fs.FileSystem.from_uri(where)
+        system, path = fs.FileSystem.from_uri(where)
     except (pa.ArrowInvalid, OSError) as error:
         raise NoArchive(f"{where} cannot be opened: {str(error).splitlines()[0]}") from None
-    return Folder(path) if isinstance(found, fs.LocalFileSystem) else Objects(where, found, path)
+    return Folder(path) if isinstance(system, fs.LocalFileSystem) else Objects(where, system, path)
 
 
-@contextmanager
-def _reachable(where: str) -> Iterator[None]:
-    """Say in one sentence that nothing can be read there."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        why = error.strerror or str(error).splitlines()[0]
-        raise NoArchive(f"{where} cannot be read ({why}): look whether we may") from None
+S3 = ("s3", "s3a")
+"""Schemes of S3: Arrow's and AWS's, and Hadoop's."""
 
 
 class Folder:
@@ -84,6 +89,8 @@ class Folder:
     is taken. So two who append at once find out, and whoever is killed leaves nothing half-written.
     """
 
+    settings = hadoop.NONE
+
     def __init__(self, where: str) -> None:
         self.where = where
         self._root = Path(where).absolute()
@@ -91,7 +98,7 @@ class Folder:
     def names(self, folder: str) -> list[str]:
         """The names of what lies directly in a folder, sorted."""
         at = self._root / folder
-        with _reachable(self.where):
+        with reading(self.where):
             return sorted(one.name for one in at.iterdir()) if at.is_dir() else []
 
     def walk(self, folder: str) -> Iterator[str]:
@@ -109,7 +116,7 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """All of a file."""
-        with _reachable(self.where):
+        with reading(self.where):
             return (self._root / name).read_bytes()
 
     def open(self, name: str) -> pa.NativeFile:
@@ -123,6 +130,10 @@ class Folder:
         except OSError as error:
             why = error.strerror or str(error)
             raise NotWritable(f"{self.where} cannot be written ({why}): make room there") from None
+
+    def take(self, name: str, content: bytes) -> bool:
+        """The same: a link is made by one only."""
+        return self.add(name, content)
 
 
 def _linked(path: Path, content: bytes) -> bool:
@@ -150,63 +161,3 @@ def _keep_names(folder: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
-
-
-class Objects:
-    """A bucket, or whatever else Arrow reads: a file appears when it is closed.
-
-    Such a store does not say that a name is taken, so only one may append to a cluster at a time.
-    """
-
-    def __init__(self, where: str, system: fs.FileSystem, root: str) -> None:
-        self.where = where
-        self._system = system
-        self._root = root.rstrip("/")
-
-    def names(self, folder: str) -> list[str]:
-        """The names of what lies directly in a folder, sorted."""
-        return sorted(one.base_name for one in self._found(folder, recursive=False))
-
-    def walk(self, folder: str) -> Iterator[str]:
-        """Every file in a folder and the folders in it."""
-        files = (one for one in self._found(folder, recursive=True) if one.is_file)
-        yield from sorted(one.path[len(self._root) + 1 :] for one in files)
-
-    def size(self, name: str) -> int | None:
-        """How many bytes a file has."""
-        with _reachable(self.where):
-            (found,) = self._system.get_file_info([self._path(name)])
-        return int(found.size) if found.is_file else None
-
-    def read(self, name: str) -> bytes:
-        """All of a file."""
-        with _reachable(self.where), self._system.open_input_stream(self._path(name)) as file:
-            content: bytes = file.read()
-            return content
-
-    def open(self, name: str) -> pa.NativeFile:
-        """A file to be read here and there."""
-        return self._system.open_input_file(self._path(name))
-
-    def add(self, name: str, content: bytes) -> bool:
-        """Write a file, durably."""
-        if self.size(name) is not None:
-            return False
-        path = self._path(name)
-        try:
-            self._system.create_dir(path.rpartition("/")[0], recursive=True)
-            with self._system.open_output_stream(path) as file:
-                file.write(content)
-        except OSError as error:
-            why = str(error).splitlines()[0]
-            raise NotWritable(f"{self.where} cannot be written ({why}): look there") from None
-        return True
-
-    def _path(self, name: str) -> str:
-        return f"{self._root}/{name}"
-
-    def _found(self, folder: str, *, recursive: bool) -> list[fs.FileInfo]:
-        wanted = fs.FileSelector(self._path(folder), recursive=recursive, allow_not_found=True)
-        with _reachable(self.where):
-            found: list[fs.FileInfo] = self._system.get_file_info(wanted)
-            return found

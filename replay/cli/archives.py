@@ -7,6 +7,7 @@ from replay.archive.cluster import open_cluster
 from replay.archive.integrity import checked
 from replay.archive.store import open_store
 from replay.cli.logs import Asked, Log, Reading
+from replay.cli.stores import store_named
 from replay.engine.records import records
 from replay.errors import NoArchive
 
@@ -17,8 +18,10 @@ def clusters_of(where: str, reading: Reading) -> list[Asked]:
     Raises:
         NoArchive: there is none.
     """
+    store = store_named(where)
     found = [
-        Asked(where, name, reading, archived=True) for name in layout.clusters(open_store(where))
+        Asked(where, name, reading, archived=True, settings=store.settings)
+        for name in layout.clusters(store)
     ]
     if not found:
         raise NoArchive(f"{where} is no archive: make one with `replay capture`")
@@ -31,7 +34,7 @@ def opened(asked: Asked) -> Log:
     Raises:
         ReplayError: its manifests are not what they were.
     """
-    cluster = checked(open_cluster(open_store(asked.where), asked.cluster))
+    cluster = checked(open_cluster(open_store(asked.where, asked.settings), asked.cluster))
     _, exactly_once, moment = asked.reading
     entries = partial(records, cluster, moment)
     return Log(cluster.name, cluster.topics, exactly_once, entries, cluster.chain.head)

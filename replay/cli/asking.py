@@ -11,8 +11,8 @@ from controlplane.core.moments import UnknownMoment
 from controlplane.core.profiles import PROFILES, Profile, check_support
 from replay.archive.cluster import Cluster, open_clusters
 from replay.archive.integrity import checked
-from replay.archive.store import open_store
 from replay.cli.printing import read_profile
+from replay.cli.stores import store_named
 from replay.engine.local import Local, Options
 from replay.engine.plan import Plan
 from replay.errors import ReplayError
@@ -44,7 +44,7 @@ class Asked(NamedTuple):
         Raises:
             NoArchive: there is none of such a name, or none at all.
         """
-        found = open_clusters(open_store(self.archive), self.clusters)
+        found = open_clusters(store_named(self.archive), self.clusters)
         return found if self.trusting else [checked(one) for one in found]
 
     def profiles(self, names: Sequence[str]) -> list[Profile]:

@@ -18,7 +18,7 @@ from controlplane.logs.opening import DumpForm, Opened, Opening, open_log
 from controlplane.settings import Configuration, SettingsError, WorkerSettings
 from controlplane.settings.sources import told_by_file, told_by_flags
 from replay.archive.segments import SIZES
-from replay.archive.store import Store, open_store
+from replay.archive.store import Store
 from replay.archive.verify import gap_text
 from replay.capture.capture import Capture, Captured, Target
 from replay.capture.secrets import Secrets, dropped, encrypted, kept
@@ -26,6 +26,7 @@ from replay.cli.codes import INTERRUPTED
 from replay.cli.engines import Choice, engine_options
 from replay.cli.printing import output_option, print_json, say, table
 from replay.cli.progress import bar
+from replay.cli.stores import store_named
 from replay.errors import NotCapturable
 from replay.progress import Progress
 
@@ -152,7 +153,7 @@ def capture(  # noqa: PLR0913 - click passes every option by name
     if not engine.is_spark and (jars or checkpoint):
         raise click.UsageError("--jars and --checkpoint are for Spark: give --engine spark, too")
     secrets = _secrets(mode, key, how.topics)
-    job = Job(open_store(archive), how, secrets, output, None if once else pause_s)
+    job = Job(store_named(archive), how, secrets, output, None if once else pause_s)
     every = [_source(one) for one in sources]
     try:
         if engine.is_spark:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from replay.archive.hadoop import is_hadoops
 from replay.engine.executors import Executor, InTurn, Processes
 from replay.engine.where import LOCAL, Where
 from replay.progress import Progress
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+Conf = tuple[tuple[str, str], ...]
+
 HERE, SPARK, AUTO = "local", "spark", "auto"
 
 
@@ -24,7 +27,7 @@ class Choice(NamedTuple):
 
     engine: str
     master: str | None
-    conf: tuple[tuple[str, str], ...]
+    conf: Conf
 
     @property
     def where(self) -> Where:
@@ -34,7 +37,7 @@ class Choice(NamedTuple):
     @property
     def is_spark(self) -> bool:
         """Whether it is Spark, whatever is to be done."""
-        return self.engine == SPARK or (self.engine == AUTO and bool(self.master or self.conf))
+        return self.engine == SPARK or (self.engine == AUTO and _of_spark(self.master, self.conf))
 
     @contextmanager
     def executor(self, jobs: int, progress: Progress) -> Iterator[Executor]:
@@ -90,16 +93,19 @@ def engine_options(command: Command) -> Command:
     """Add `--engine`, `--master` and `--conf`; the command gets `engine: Choice`."""
 
     @functools.wraps(command)
-    def with_engine(
-        engine: str, master: str | None, conf: tuple[tuple[str, str], ...], **arguments: Any
-    ) -> Any:
-        if engine == HERE and (master or conf):
+    def with_engine(engine: str, master: str | None, conf: Conf, **arguments: Any) -> Any:
+        if engine == HERE and _of_spark(master, conf):
             raise click.UsageError("--master and --conf are for Spark: give --engine spark, too")
         return command(engine=Choice(engine, master, conf), **arguments)
 
     for option in reversed(_OPTIONS):
         with_engine = option(with_engine)
     return with_engine  # type: ignore[return-value]  # click changes the type
+
+
+def _of_spark(master: str | None, conf: Conf) -> bool:
+    """Whether anything is told of Spark itself: object stores are for who starts none, too."""
+    return bool(master) or not all(is_hadoops(name) for name, _ in conf)
 
 
 def _setting(_: click.Context, __: click.Parameter, told: tuple[str, ...]) -> Any:
@@ -111,6 +117,14 @@ def _setting(_: click.Context, __: click.Parameter, told: tuple[str, ...]) -> An
     return tuple((key, value) for key, _, value in pairs)
 
 
+conf_option = click.option(
+    "--conf",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=_setting,
+    help="A setting of Spark's, or (spark.hadoop.fs.s3a.…) of where archives lie; repeat.",
+)
+
 _OPTIONS = (
     click.option(
         "--engine",
@@ -119,11 +133,5 @@ _OPTIONS = (
         help="Who works it out; auto: Spark only for what is very large. [default: auto]",
     ),
     click.option("--master", metavar="URL", help="Where Spark runs. [default: local[*]]"),
-    click.option(
-        "--conf",
-        metavar="KEY=VALUE",
-        multiple=True,
-        callback=_setting,
-        help="A setting of Spark's; repeat.",
-    ),
+    conf_option,
 )

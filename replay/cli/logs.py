@@ -13,11 +13,12 @@ from controlplane.core.entry import Batch, Entry
 from controlplane.core.order import before, ends_at, entries_of, in_order
 from controlplane.core.state import Topics, check_topics
 from controlplane.logs.opening import Opening, open_log
+from replay.archive.hadoop import NONE, Settings
 from replay.errors import NoArchive
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-OBJECT_STORES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file")
+OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file")
 """Schemes of what Arrow opens; a folder without one is an archive, too."""
 
 
@@ -38,6 +39,8 @@ class Asked(NamedTuple):
     """What people call it."""
     reading: Reading
     archived: bool = False
+    settings: Settings = NONE
+    """Of an archive, those of its object store."""
 
 
 class Log(NamedTuple):

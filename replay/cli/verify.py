@@ -4,8 +4,10 @@ import click
 
 from controlplane.core.safe_text import count
 from replay.archive.cluster import Cluster, open_clusters
+from replay.archive.hadoop import settings
 from replay.archive.store import open_store
 from replay.archive.verify import Verified, as_document, verified
+from replay.cli.engines import Conf, conf_option
 from replay.cli.printing import output_option, print_json, say, table
 from replay.cli.progress import bar
 from replay.errors import ArchiveCorrupt
@@ -21,8 +23,9 @@ SHOWN = 20
 @click.argument("archive")
 @click.option("--cluster", "names", metavar="NAME", multiple=True, help="Only this one; repeat.")
 @click.option("--head", metavar="SHA256", help="The hash of a manifest that must be in the chain.")
+@conf_option
 @output_option()
-def verify(archive: str, names: tuple[str, ...], head: str | None, output: str) -> None:
+def verify(archive: str, names: tuple[str, ...], head: str | None, conf: Conf, output: str) -> None:
     """Look at every byte of ARCHIVE: a folder, or s3://bucket/folder.
 
     Manifests must be a chain, files must be what manifests tell. The hash of the last manifest is
@@ -30,7 +33,7 @@ def verify(archive: str, names: tuple[str, ...], head: str | None, output: str) 
     all is there; 1: offsets had been removed before they were archived, each gap is named; 2:
     something is missing or altered.
     """
-    clusters = open_clusters(open_store(archive), names)
+    clusters = open_clusters(open_store(archive, settings(dict(conf))), names)
     if head is not None:
         _check_head(clusters, head)
     with bar() as shown:

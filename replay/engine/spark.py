@@ -119,6 +119,7 @@ def _work(one: Asked, part: PartPlan, *, ranked: bool = False) -> Work:
     store = local.cluster.store
     asker = Asker(
         anywhere(store.where),
+        store.settings,
         not isinstance(store, Checked),
         local.cluster.topics,
         tuple(profile.release for profile in one.profiles),

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from controlplane.core.profiles import Profile
 from controlplane.core.state import Topics
+from replay.archive.hadoop import Settings
 from replay.archive.integrity import Checked
 from replay.archive.store import open_store
 from replay.engine.plan import PartPlan
@@ -49,6 +50,8 @@ class Asker(msgspec.Struct, frozen=True):
 
     where: str
     """The archive, as a worker of Spark's finds it."""
+    settings: Settings
+    """Those of its object store."""
     trusted: bool
     """Hashes of files need not be compared."""
     topics: Topics
@@ -57,7 +60,7 @@ class Asker(msgspec.Struct, frozen=True):
 
     def reader(self, parts: Sequence[PartPlan]) -> Reader:
         """Who reads these parts of its archive."""
-        store = open_store(self.where)
+        store = open_store(self.where, self.settings)
         if not self.trusted:
             store = Checked(store, (piece.stored for part in parts for piece in part.pieces))
         profiles = [Profile.of(one) for one in self.releases]

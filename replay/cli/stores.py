@@ -1,0 +1,17 @@
+"""The archive that a command names, by the settings that the same command was given."""
+
+import click
+
+from replay.archive.hadoop import settings
+from replay.archive.store import Store, open_store
+
+
+def store_named(where: str) -> Store:
+    """The store at a path or URL, by the command's --conf.
+
+    Raises:
+        NoArchive: no file system is known that such a URL names.
+        BadSetting: a setting is unknown, or means nothing.
+    """
+    told = click.get_current_context().params["conf"]
+    return open_store(where, settings(dict(told)))

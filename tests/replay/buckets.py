@@ -1,0 +1,94 @@
+"""An object store that speaks S3 over HTTP, in this process: moto's."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import boto3
+import pytest
+from moto import settings
+from moto.core.responses import ActionAuthenticatorMixin
+from moto.server import ThreadedMotoServer
+from pyarrow import fs
+
+_POLICY = """{
+  "Version": "2012-10-17",
+  "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]
+}"""
+
+
+class Bucket(NamedTuple):
+    """A bucket, and how to get in."""
+
+    endpoint: str
+    """host:port"""
+    name: str
+    key: str
+    secret: str
+
+    @property
+    def system(self) -> fs.S3FileSystem:
+        """What lies there, as Arrow sees it."""
+        return fs.S3FileSystem(
+            access_key=self.key,
+            secret_key=self.secret,
+            endpoint_override=self.endpoint,
+            scheme="http",
+            region="us-east-1",
+        )
+
+    @property
+    def hadoop(self) -> dict[str, str]:
+        """What Hadoop would have to be told."""
+        return {
+            "fs.s3a.endpoint": self.endpoint,
+            "fs.s3a.access.key": self.key,
+            "fs.s3a.secret.key": self.secret,
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.connection.ssl.enabled": "false",
+            "fs.s3a.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        }
+
+    def conf(self, **other: str) -> list[str]:
+        """The same as options, some of it otherwise: `access_key="x"`."""
+        told = self.hadoop | {
+            f"fs.s3a.{name.replace('_', '.')}": one for name, one in other.items()
+        }
+        pairs = (("--conf", f"spark.hadoop.{name}={value}") for name, value in told.items())
+        return [word for pair in pairs for word in pair]
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """An endpoint, host:port, as long as it takes. All of this process serve the same buckets."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        yield f"{host}:{port}"
+    finally:
+        server.stop()
+
+
+@contextmanager
+def bucket(name: str) -> Iterator[Bucket]:
+    """A bucket that only one key opens."""
+    with serving() as endpoint, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logging.getLogger("werkzeug"), "disabled", True)
+        key = _key(f"http://{endpoint}", name)
+        # From now on, keys are looked at.
+        patch.setattr(settings, "INITIAL_NO_AUTH_ACTION_COUNT", 0)
+        patch.setattr(ActionAuthenticatorMixin, "request_count", 0)
+        yield Bucket(endpoint, name, key["AccessKeyId"], key["SecretAccessKey"])
+
+
+def _key(endpoint: str, bucket_name: str) -> dict[str, str]:
+    """Make a bucket, and somebody who may do everything there."""
+    anybody = boto3.Session("any", "any", region_name="us-east-1")
+    anybody.client("s3", endpoint_url=endpoint).create_bucket(Bucket=bucket_name)
+    users = anybody.client("iam", endpoint_url=endpoint)
+    users.create_user(UserName="archivist")
+    users.put_user_policy(UserName="archivist", PolicyName="all", PolicyDocument=_POLICY)
+    made: dict[str, str] = users.create_access_key(UserName="archivist")["AccessKey"]
+    return made

@@ -1,0 +1,321 @@
+"""Archives in an object store, which is told of in Hadoop's words: a real endpoint over HTTP."""
+
+import os
+import re
+import zipfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyarrow import fs
+
+from replay.archive import hadoop
+from replay.archive.cluster import open_clusters
+from replay.archive.hadoop import Settings, for_arrow
+from replay.archive.objects import CLAIM_S, Objects
+from replay.archive.segments import opened, row_groups
+from replay.archive.store import open_store
+from replay.archive.verify import verified
+from replay.errors import BadSetting, NoArchive, NotWritable
+from tests.conftest import ROOT
+from tests.recorded import recorded_entries
+from tests.replay.archived import capture_into, log_of
+from tests.replay.buckets import Bucket, bucket, serving
+from tests.replay.cli.calling import call, refusal
+
+LOGS = [
+    f"{name}={ROOT}/tests/histories/{history}.log.jsonl"
+    for name, history in (("life", "life-3.9"), ("roll", "roll-3.4-3.9-3.4"))
+]
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Bucket]:
+    """An object store with one bucket, `fleet`."""
+    with bucket("fleet") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def archives(store: Bucket, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """Two clusters, archived there; and the same files in a folder."""
+    where, folder = "s3a://fleet/some/archive", tmp_path_factory.mktemp("same") / "archive"
+    for added in (LOGS, LOGS):  # the second time nothing is new
+        said = call("capture", *added, where, *store.conf())
+        assert said.code == 0, said
+    folder.mkdir()
+    fs.copy_files(
+        "fleet/some/archive",
+        str(folder),
+        source_filesystem=store.system,
+        destination_filesystem=fs.LocalFileSystem(),
+    )
+    return where, folder
+
+
+COMMANDS = [
+    ("verify",),
+    ("state", "--profile", "3.4", "--profile", "3.9", "-o", "json"),
+    ("state", "--cluster", "roll", "--as-of", "config@9", "-o", "json"),
+    ("timeline", "--profile", "3.9"),
+    ("history", "--cluster", "roll", "--connector", "pages"),
+    ("diff", "--cluster", "roll", "--from", "config@9", "--to", "config@11"),
+    ("audit", "--jobs", "2", "-o", "json"),
+    ("compat", "--from", "3.9", "--to", "3.4", "-o", "json"),
+    ("lint", "--release", "3.4"),
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:2]))
+def test_every_command_says_what_it_says_of_a_folder(
+    store: Bucket, archives: tuple[str, Path], words: tuple[str, ...]
+) -> None:
+    """In this process, and (`--jobs`) in others, which are told of the store by it."""
+    name, *options = words
+    where, folder = archives
+    there = call(name, where, *options, *store.conf())
+    assert there.code in (0, 1), there
+    assert there == call(name, folder, *options)
+
+
+def test_a_report(store: Bucket, archives: tuple[str, Path], tmp_path: Path) -> None:
+    """The same page."""
+    where, folder = archives
+    there, here = tmp_path / "there.html", tmp_path / "here.html"
+    assert call("report", where, "--to", there, *store.conf()).code == 0
+    assert call("report", folder, "--to", here).code == 0
+    assert there.read_text() == here.read_text().replace(str(folder), where)
+
+
+# --- where settings come from ---------------------------------------------------------------------
+
+
+def test_a_core_site(
+    store: Bucket, archives: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Settings in Hadoop's own file, which may leave secrets to the environment."""
+    told = store.hadoop | {"fs.s3a.secret.key": "${env.ARCHIVE_SECRET}", "io.file": "${nowhere}"}
+    told |= {"archive.host": store.endpoint, "fs.s3a.endpoint": "http://${archive.host}"}
+    told |= {"fs.s3a.bucket.fleet.access.key": store.key, "fs.s3a.access.key": "of other buckets"}
+    properties = "".join(
+        f"<property><name>{name}</name><value>\n  {value}\n</value></property>"
+        for name, value in told.items()
+    )
+    (tmp_path / "core-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    monkeypatch.setenv("ARCHIVE_SECRET", store.secret)
+    where, folder = archives
+    assert call("state", where) == call("state", folder)
+    assert "INVALID_ACCESS_KEY" in refusal(call("state", "s3a://other/archive"))
+    nearer = ("--conf", "spark.hadoop.fs.s3a.bucket.fleet.access.key=x")
+    assert "INVALID_ACCESS_KEY" in refusal(call("state", where, *nearer))
+
+
+def test_the_environment(
+    store: Bucket, archives: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What AWS's tools would take, and a URL as Arrow and AWS write it."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{store.endpoint}")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", store.key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", store.secret)
+    where, folder = archives
+    expected = call("state", folder)
+    assert call("state", where.replace("s3a:", "s3:")) == expected
+    query = f"?endpoint_override={store.endpoint}&scheme=http&region=us-east-1"
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    assert call("state", where + query) == expected
+
+
+def test_what_arrow_is_told() -> None:
+    """Each of the settings that count, in Arrow's words."""
+    told = {
+        "endpoint": "https://store:9000/",
+        "endpoint.region": "eu-west-1",
+        "session.token": "t",
+        "path.style.access": "FALSE",
+        "aws.credentials.provider": "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
+        "connection.maximum": "200",
+    }
+    assert _for_arrow(told) == {
+        "endpoint_override": "store:9000",
+        "scheme": "https",
+        "region": "eu-west-1",
+        "session_token": "t",
+        "force_virtual_addressing": True,
+    }
+    nobody = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
+    assert _for_arrow({"aws.credentials.provider": nobody}) == {"anonymous": True}
+    assert _for_arrow({"endpoint": "s3.amazonaws.com"}) == {}
+    assert _for_arrow({"endpoint": "host:1", "connection.ssl.enabled": "false"})["scheme"] == "http"
+
+
+def _for_arrow(told: dict[str, str]) -> dict[str, object]:
+    return for_arrow(Settings({f"fs.s3a.{name}": one for name, one in told.items()}), "any")
+
+
+REFUSED = {
+    *("accesspoint.required", "acl.default", "delegation.token.binding", "signing-algorithm"),
+    *("encryption.algorithm", "encryption.context", "encryption.key"),
+    *("assumed.role.arn", "assumed.role.credentials.provider", "assumed.role.policy"),
+    *("assumed.role.session.duration", "assumed.role.session.name"),
+    *("assumed.role.sts.endpoint", "assumed.role.sts.endpoint.region"),
+    *("proxy.host", "proxy.port", "proxy.username", "proxy.password", "proxy.domain"),
+    *("proxy.workstation", "security.credential.provider.path"),
+}
+"""What Hadoop knows and Arrow could not be told, or is told in another way."""
+
+
+def test_every_setting_that_hadoop_knows() -> None:
+    """None that would change what is read or written is passed over in silence."""
+    jar = next((Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar"))
+    with zipfile.ZipFile(jar) as opened:
+        defaults = opened.read("core-default.xml").decode()
+    names = set(re.findall(r"<name>fs\.s3a\.([^<]+)</name>", defaults))
+    assert len(names) > 50
+    refused = set()
+    for name in names:
+        try:
+            hadoop.check_known([name])
+        except BadSetting as error:
+            assert f"fs.s3a.{name} is no setting" in str(error)  # noqa: PT017 - of some of many
+            refused.add(name)
+    assert refused == REFUSED
+
+
+# --- what is wrong --------------------------------------------------------------------------------
+
+WRONG = [
+    (
+        {"secret_key": "nonsense"},
+        r"cannot be read \(SIGNATURE_DOES_NOT_MATCH: .*look at fs.s3a.acc",
+    ),
+    ({"access_key": "nonsense"}, r"cannot be read \(INVALID_ACCESS_KEY_ID: .*look at fs.s3a.acc"),
+    ({"secret_key": ""}, "fs.s3a.access.key and fs.s3a.secret.key belong together"),
+    ({"acess_key": "secret"}, "fs.s3a.acess.key is no setting that is understood here"),
+    ({"encryption_algorithm": "SSE-KMS"}, "fs.s3a.encryption.algorithm is no setting"),
+    ({"path_style_access": "yes"}, "fs.s3a.path.style.access is true or false"),
+    ({"endpoint": "http://host/path"}, "fs.s3a.endpoint is neither host:port nor"),
+    ({"endpoint": "127.0.0.1:1"}, r"\(NETWORK_CONNECTION: .*look at fs.s3a.endpoint"),
+    ({"endpoint": "host:port"}, "cannot be"),
+    ({"aws_credentials_provider": "com.us.OurProvider"}, "names OurProvider, which only Hadoop"),
+]
+
+
+@pytest.mark.parametrize("command", ["state", "capture"])
+@pytest.mark.parametrize(("told", "sentence"), WRONG, ids=[str(told) for told, _ in WRONG])
+def test_settings_that_are_wrong(
+    store: Bucket, told: dict[str, str], sentence: str, command: str
+) -> None:
+    """One sentence, without the secrets that were told."""
+    logs = LOGS[:1] if command == "capture" else []
+    said = refusal(call(command, *logs, "s3a://fleet/x", *store.conf(**told)))
+    assert re.search(sentence, said), said
+    assert not any(secret in said for secret in (store.secret, "nonsense", "SSE-KMS"))
+
+
+@pytest.mark.parametrize(
+    ("where", "sentence"),
+    [
+        ("s3a://nobody/x", "there is no bucket nobody: make it, or mend the name"),
+        ("s3a://", "s3a:// names no bucket"),
+        ("s3a://fleet/elsewhere", "s3a://fleet/elsewhere is no archive"),
+        ("s3a://key:nonsense@fleet/x", "keys do not belong into a URL"),
+    ],
+)
+def test_places_that_are_wrong(store: Bucket, where: str, sentence: str) -> None:
+    said = refusal(call("state", where, *store.conf()))
+    assert sentence in said
+    assert "nonsense" not in said
+
+
+def test_nothing_is_made_of_a_bucket(store: Bucket) -> None:
+    """Nor of a capture that cannot write."""
+    said = refusal(call("capture", LOGS[0], "s3a://nobody/x", *store.conf()))
+    assert "there is no bucket nobody" in said
+
+
+def test_a_core_site_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    assert "is no archive" in refusal(call("state", tmp_path))  # a folder without the file will do
+    (tmp_path / "core-site.xml").write_text("no XML")
+    assert "core-site.xml cannot be read (" in refusal(call("state", tmp_path))
+
+
+def test_settings_keep_their_secrets() -> None:
+    """Where somebody prints them."""
+    assert repr(Settings({"fs.s3a.secret.key": "s"})) == "Settings(fs.s3a.secret.key)"
+
+
+def test_a_store_that_goes_away(store: Bucket) -> None:
+    """While an archive is read, it is not the archive's fault."""
+    with serving() as endpoint:
+        where, settings = "s3a://fleet/away", Settings(store._replace(endpoint=endpoint).hadoop)
+        capture_into(open_store(where, settings), log_of(recorded_entries("aborted-3.9")))
+        (cluster,) = open_clusters(open_store(where, settings))
+        (segment, *_) = cluster.parts[cluster.topics.config, 0].segments
+        file = opened(cluster.store, segment.stored)
+    with pytest.raises(NoArchive, match=r"cannot be read \(NETWORK_CONNECTION"):
+        verified(cluster)
+    with pytest.raises(NoArchive, match=r"cannot be read \(NETWORK_CONNECTION"):
+        next(row_groups(file)).read("value")
+    with pytest.raises(NotWritable, match=r"cannot be written \(NETWORK_CONNECTION"):
+        cluster.store.take("a/b", b"")
+
+
+# --- names that are taken -------------------------------------------------------------------------
+
+
+def test_at_most_one_gets_a_name(store: Bucket) -> None:
+    """Of several who want it at once, with something else each; whoever is told so has it."""
+    settings, wanted = Settings(store.hadoop), [f"{one}".encode() for one in range(4)]
+    got = 0
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        for number in range(25):
+            name = f"race/{number}"
+            stores = [open_store("s3a://fleet/names", settings) for _ in wanted]
+            tries = [
+                pool.submit(one.take, name, content)
+                for one, content in zip(stores, wanted, strict=True)
+            ]
+            winners = [content for one, content in zip(tries, wanted, strict=True) if one.result()]
+            assert len(winners) <= 1
+            if winners:
+                assert stores[0].read(name) == winners[0]
+            else:
+                assert stores[0].take(name, b"again")
+            got += len(winners)
+    assert stores[0].names("race/_claims") == []
+
+
+@pytest.fixture(params=["s3", "other"])
+def objects(request: pytest.FixtureRequest, store: Bucket, tmp_path: Path) -> Objects:
+    """An object store, and another one of those that Arrow knows."""
+    if request.param == "other":
+        return Objects("other", fs.LocalFileSystem(), str(tmp_path))
+    return Objects("s3", store.system, f"fleet/{tmp_path.name}")
+
+
+def test_a_name_that_is_taken(objects: Objects) -> None:
+    assert [objects.take("a/b", content) for content in (b"first", b"second")] == [True, False]
+    assert (objects.read("a/b"), [*objects.walk("a")]) == (b"first", ["a/b"])
+
+
+def test_a_name_that_somebody_claims(objects: Objects) -> None:
+    """Nobody gets it; others can be had."""
+    objects.add("a/_claims/b-somebody", b"")
+    assert not objects.take("a/b", b"")
+    assert objects.size("a/b") is None
+    assert objects.take("a/c", b"")
+
+
+def test_a_claim_lapses(tmp_path: Path) -> None:
+    """Whose owner has died."""
+    objects = Objects("other", fs.LocalFileSystem(), str(tmp_path))
+    objects.add("a/_claims/b-somebody", b"")
+    claim = tmp_path / "a" / "_claims" / "b-somebody"
+    for age_s, got in ((CLAIM_S - 30, False), (CLAIM_S + 30, True)):
+        then = claim.stat().st_ctime - age_s
+        os.utime(claim, (then, then))
+        assert objects.take("a/b", b"") is got
