@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from controlplane.core.safe_text import safe
 
@@ -33,6 +33,7 @@ def bar() -> Iterator[Bar]:
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
+        TimeElapsedColumn(),  # of a fleet each cluster counts one, and may take long
         console=Console(stderr=True),
         transient=True,
         disable=not sys.stderr.isatty(),

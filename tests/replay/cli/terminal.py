@@ -1,0 +1,113 @@
+"""A terminal that remembers what it was shown, and commands that write to one."""
+
+import io
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from threading import Thread
+from typing import NamedTuple
+
+from replay.cli.main import main
+from tests.replay.cli.calling import LOOKS_A_SECOND, PATIENCE_S
+from tests.tidy.source import ROOT
+
+ENVIRONMENT = {"TERM": "xterm", "COLUMNS": "120"}
+
+
+class Terminal:
+    """Somebody looks at it all the time: else whoever writes to it would have to wait."""
+
+    def __init__(self) -> None:
+        self._ours, self.theirs = pty.openpty()
+        self._shown = b""
+        self._looking = Thread(target=self._look)
+        self._looking.start()
+
+    def _look(self) -> None:
+        while True:
+            try:
+                piece = os.read(self._ours, 65_536)
+            except OSError:  # Linux: nobody has the other end any more
+                return
+            self._shown += piece
+
+    @property
+    def shown(self) -> str:
+        """All that was written to it so far."""
+        return self._shown.decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """Look no longer, as soon as nobody writes to it."""
+        self._looking.join(PATIENCE_S)
+        assert not self._looking.is_alive(), "somebody still has it open"
+        os.close(self._ours)
+
+
+class Seen(NamedTuple):
+    """What a command wrote to a terminal and elsewhere, and its exit code."""
+
+    terminal: str
+    out: str
+    code: int
+
+
+def at_a_terminal(*arguments: object) -> Seen:
+    """Run a command in this process, standard error being a terminal."""
+    terminal, out, code = Terminal(), io.StringIO(), 0
+    with os.fdopen(terminal.theirs, "w") as err, redirect_stderr(err), redirect_stdout(out):
+        try:
+            main([str(one) for one in arguments], prog_name="replay")
+        except SystemExit as end:
+            code = int(end.code or 0)
+    terminal.close()
+    return Seen(terminal.shown, out.getvalue(), code)
+
+
+class Running(NamedTuple):
+    """A command that runs at a terminal of its own."""
+
+    process: "subprocess.Popen[str]"
+    terminal: Terminal
+
+    def wait_for(self, text: str) -> None:
+        """Wait until the terminal shows it."""
+        for _ in range(PATIENCE_S * LOOKS_A_SECOND):
+            if text in self.terminal.shown:
+                return
+            assert self.process.poll() is None, self.terminal.shown
+            time.sleep(1 / LOOKS_A_SECOND)
+        raise AssertionError(f"{text!r} is not shown, but {self.terminal.shown!r}")
+
+    def interrupted(self) -> Seen:
+        """Press Ctrl-C, which all its processes hear, and wait for the end of all of them."""
+        os.killpg(self.process.pid, signal.SIGINT)
+        out, _ = self.process.communicate(timeout=PATIENCE_S)
+        self.terminal.close()
+        return Seen(self.terminal.shown, out, self.process.returncode)
+
+
+@contextmanager
+def running(*arguments: object) -> Iterator[Running]:
+    """A command in a process of its own, standard error being a terminal; it is ended with us."""
+    terminal = Terminal()
+    words = [sys.executable, "-m", "replay", *map(str, arguments)]
+    with subprocess.Popen(
+        words,
+        cwd=ROOT,
+        env={**os.environ, **ENVIRONMENT},
+        stdout=subprocess.PIPE,
+        stderr=terminal.theirs,
+        text=True,
+        process_group=0,
+    ) as process:
+        os.close(terminal.theirs)
+        try:
+            yield Running(process, terminal)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,97 @@
+"""At a terminal every long command shows how far it is; elsewhere nothing is heard of it."""
+
+import json
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.recorded import HISTORIES
+from tests.replay.cli.calling import call
+from tests.replay.cli.terminal import ENVIRONMENT, Seen, at_a_terminal
+
+LOG = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
+
+
+class Case(NamedTuple):
+    """A command, and what its bar says that it does."""
+
+    command: str
+    options: tuple[object, ...]
+    says: str
+
+
+CASES = [
+    Case("verify", (), "verifying"),
+    Case("state", (), "reading"),
+    Case("timeline", (), "reading"),
+    Case("timeline", ("--digests",), "reading"),
+    Case("diff", ("--from", "config@9"), "reading"),
+    Case("history", ("--connector", "pages"), "reading"),
+    Case("audit", (), "auditing"),
+    Case("audit", ("--jobs", "2"), "auditing"),
+    Case("compat", ("--from", "3.9", "--to", "3.4"), "assessing"),
+    Case("lint", ("--release", "3.4"), "linting"),
+]
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two clusters."""
+    folder = tmp_path_factory.mktemp("archive")
+    assert call("capture", f"one={LOG}", f"two={LOG}", folder).code == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+
+def assert_drawn_to_the_end(seen: Seen) -> None:
+    """There was a bar, and what it counted last was the whole."""
+    *_, (done, total) = re.findall(r"━ +(\d+)/(\d+)", re.sub(r"\x1b\[[\d;?]*\w", "", seen.terminal))
+    assert int(done) == int(total) > 0
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.command}{case.options}")
+def test_whoever_looks_sees_how_far_it_is(archive: Path, case: Case) -> None:
+    """On standard error; the answer is that of a pipe, and in a pipe there is nothing else."""
+    words = (case.command, archive, *case.options, "-o", "json")
+    quiet, seen = call(*words), at_a_terminal(*words)
+    assert case.says in seen.terminal
+    assert_drawn_to_the_end(seen)
+    assert (quiet.code, quiet.err) == (seen.code, "")
+    assert quiet.json == json.loads(seen.out)
+
+
+def test_a_capture_tells_of_each_topic(tmp_path: Path) -> None:
+    """One after the other."""
+    seen = at_a_terminal("capture", f"one={LOG}", tmp_path / "a", "-o", "json")
+    for topic in ("connect-configs", "connect-offsets", "connect-status"):
+        assert topic in seen.terminal
+    assert_drawn_to_the_end(seen)
+    quiet = call("capture", f"one={LOG}", tmp_path / "a", "-o", "json")
+    assert (quiet.code, quiet.err, seen.code) == (0, "", 0)
+    assert quiet.json[0]["ends"] == json.loads(seen.out)[0]["ends"]
+
+
+def test_a_page_is_long_in_the_making(archive: Path, tmp_path: Path) -> None:
+    """It looks at one cluster after the other."""
+    words = ("report", archive, "--to", tmp_path / "page.html", "--towards", "3.4")
+    quiet, seen = call(*words), at_a_terminal(*words)
+    assert "looking" in seen.terminal
+    assert_drawn_to_the_end(seen)
+    assert (quiet.code, quiet.err, seen.code) == (0, "", 0)
+    assert " ".join(quiet.out.split()) == " ".join(seen.out.split())
+
+
+def test_what_goes_wrong_stays_below_the_bar(archive: Path) -> None:
+    """One sentence, behind whatever was drawn."""
+    seen = at_a_terminal("history", archive, "--connector", "none")
+    assert seen.code == 2
+    assert seen.terminal.splitlines()[-1].endswith(
+        "Error: no record concerns a connector 'none': check the name"
+    )
