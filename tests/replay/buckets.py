@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import boto3
@@ -11,6 +12,14 @@ from moto import settings
 from moto.core.responses import ActionAuthenticatorMixin
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
+
+from tests.conftest import ROOT
+from tests.replay.cli.calling import call
+
+LOGS = [
+    f"{name}={ROOT}/tests/histories/{history}.log.jsonl"
+    for name, history in (("life", "life-3.9"), ("roll", "roll-3.4-3.9-3.4"))
+]
 
 _POLICY = """{
   "Version": "2012-10-17",
@@ -92,3 +101,18 @@ def _key(endpoint: str, bucket_name: str) -> dict[str, str]:
     users.put_user_policy(UserName="archivist", PolicyName="all", PolicyDocument=_POLICY)
     made: dict[str, str] = users.create_access_key(UserName="archivist")["AccessKey"]
     return made
+
+
+def archived(store: Bucket, where: str, folder: Path) -> str:
+    """Capture `LOGS` there, and copy all of it into a folder; the archive's URL."""
+    url = f"s3a://{store.name}/{where}"
+    for again in (False, True):  # the second time nothing is new
+        said = call("capture", *LOGS, url, "-o", "json", *store.conf())
+        assert (said.code, [bool(one["added"]) for one in said.json]) == (0, [not again] * 2), said
+    fs.copy_files(
+        f"{store.name}/{where}",
+        str(folder),
+        source_filesystem=store.system,
+        destination_filesystem=fs.LocalFileSystem(),
+    )
+    return url

@@ -19,16 +19,10 @@ from replay.archive.segments import opened, row_groups
 from replay.archive.store import open_store
 from replay.archive.verify import verified
 from replay.errors import BadSetting, NoArchive, NotWritable
-from tests.conftest import ROOT
 from tests.recorded import recorded_entries
 from tests.replay.archived import capture_into, log_of
-from tests.replay.buckets import Bucket, bucket, serving
+from tests.replay.buckets import LOGS, Bucket, archived, bucket, serving
 from tests.replay.cli.calling import call, refusal
-
-LOGS = [
-    f"{name}={ROOT}/tests/histories/{history}.log.jsonl"
-    for name, history in (("life", "life-3.9"), ("roll", "roll-3.4-3.9-3.4"))
-]
 
 
 @pytest.fixture(scope="module")
@@ -41,18 +35,8 @@ def store() -> Iterator[Bucket]:
 @pytest.fixture(scope="module")
 def archives(store: Bucket, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """Two clusters, archived there; and the same files in a folder."""
-    where, folder = "s3a://fleet/some/archive", tmp_path_factory.mktemp("same") / "archive"
-    for added in (LOGS, LOGS):  # the second time nothing is new
-        said = call("capture", *added, where, *store.conf())
-        assert said.code == 0, said
-    folder.mkdir()
-    fs.copy_files(
-        "fleet/some/archive",
-        str(folder),
-        source_filesystem=store.system,
-        destination_filesystem=fs.LocalFileSystem(),
-    )
-    return where, folder
+    folder = tmp_path_factory.mktemp("same")
+    return archived(store, "some/archive", folder), folder
 
 
 COMMANDS = [
@@ -203,14 +187,10 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("command", ["state", "capture"])
 @pytest.mark.parametrize(("told", "sentence"), WRONG, ids=[str(told) for told, _ in WRONG])
-def test_settings_that_are_wrong(
-    store: Bucket, told: dict[str, str], sentence: str, command: str
-) -> None:
+def test_settings_that_are_wrong(store: Bucket, told: dict[str, str], sentence: str) -> None:
     """One sentence, without the secrets that were told."""
-    logs = LOGS[:1] if command == "capture" else []
-    said = refusal(call(command, *logs, "s3a://fleet/x", *store.conf(**told)))
+    said = refusal(call("state", "s3a://fleet/x", *store.conf(**told)))
     assert re.search(sentence, said), said
     assert not any(secret in said for secret in (store.secret, "nonsense", "SSE-KMS"))
 
@@ -230,10 +210,13 @@ def test_places_that_are_wrong(store: Bucket, where: str, sentence: str) -> None
     assert "nonsense" not in said
 
 
-def test_nothing_is_made_of_a_bucket(store: Bucket) -> None:
-    """Nor of a capture that cannot write."""
+def test_captures_that_cannot_write(store: Bucket) -> None:
+    """No bucket is made; keys are looked at."""
     said = refusal(call("capture", LOGS[0], "s3a://nobody/x", *store.conf()))
     assert "there is no bucket nobody" in said
+    said = refusal(call("capture", LOGS[0], "s3a://fleet/x", *store.conf(secret_key="nonsense")))
+    assert "SIGNATURE_DOES_NOT_MATCH" in said
+    assert store.system.get_file_info(["fleet/x"])[0].type == fs.FileType.NotFound
 
 
 def test_a_core_site_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,36 @@
+"""Spark's tasks read object stores by themselves, by what the driver was told of them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.replay.buckets import Bucket, archived, bucket
+from tests.replay.cli.calling import call
+
+pytestmark = pytest.mark.java
+
+
+@pytest.fixture
+def store() -> Iterator[Bucket]:
+    with bucket("elsewhere") as made:
+        yield made
+
+
+def test_tasks_find_the_store(store: Bucket, spark: SparkSession, tmp_path: Path) -> None:
+    """What they find there is what is found in a folder; nobody tells the secret."""
+    where = archived(store, "archive", tmp_path)
+    conf = store.conf()
+    for words in (
+        ("state", "--profile", "3.4", "--profile", "3.9", "-o", "json"),
+        ("timeline", "--cluster", "roll", "-o", "json"),
+        ("audit", "-o", "json"),
+    ):
+        name, *options = words
+        there = call(name, where, *options, "--engine", "spark", *conf)
+        assert there == call(name, tmp_path, *options)
+        assert there.code in (0, 1)
+    said = call("state", where, "--engine", "spark", "--explain", *conf)
+    assert (said.code, store.secret in said.out + said.err) == (0, False)
+    assert "one job at local[*]" in said.out
