@@ -24,6 +24,23 @@ class Index(NamedTuple):
         row = self.rows.get(place)
         return None if row is None else f"c{self.number}r{row}"
 
+    def part(self, name: str) -> str:
+        """What a part of the page about the cluster is called."""
+        return f"c{self.number}-{name}"
+
+    def card(self, row: int, kind: str = "") -> str:
+        """What a connector's picture is called, or the records of one kind beneath it."""
+        return f"c{self.number}k{row}" + (f"-{kind}" if kind else "")
+
+    def finding(self, part: str, row: int) -> str:
+        """What a finding of a part is called."""
+        return f"c{self.number}-{part}-{row}"
+
+    def change(self, goal: str, row: int | None = None) -> str:
+        """What a change of release is called, or what it does to one connector."""
+        name = f"c{self.number}v{goal.replace('.', '-')}"
+        return name if row is None else f"{name}k{row}"
+
     def link(self, place: str | None, *content: Content, class_: str | None = None) -> Html:
         """Something that leads to its record, if that is shown."""
         anchor = None if place is None else self.anchor(place)

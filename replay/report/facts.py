@@ -3,8 +3,13 @@
 A place is a record's position as people write it: `config@57`.
 """
 
+from itertools import pairwise
+from operator import itemgetter
+
 import msgspec
 
+from controlplane.core.entry import Position
+from controlplane.core.shown_records import place
 from controlplane.core.state import Topics
 from replay.audit.fleet import Shares
 from replay.findings import Severity
@@ -19,6 +24,9 @@ class Time(msgspec.Struct, frozen=True):
 
     first_ms: int
     last_ms: int
+    first: str = ""
+    last: str = ""
+    """The records of these times."""
 
     def step_ms(self, steps: int) -> float:
         """How long a step is."""
@@ -55,8 +63,13 @@ class Point(msgspec.Struct, frozen=True):
     """An offset: how far a source had come."""
 
     at_ms: int
-    value: float
+    value: float | None
+    """None: it was removed."""
     place: str
+
+    def goes_back(self, before: "Point") -> bool:
+        """Whether it is less than the one before, or one of them is none."""
+        return before.value is None or self.value is None or self.value < before.value
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -66,6 +79,12 @@ class Line(msgspec.Struct, frozen=True):
     field: str
     """Which number of its offset is drawn."""
     points: tuple[Point, ...]
+
+    @property
+    def marked(self) -> list[Point]:
+        """Where it begins, goes back, begins again and ends."""
+        back = [point for before, point in pairwise(self.points) if point.goes_back(before)]
+        return list(dict.fromkeys((self.points[0], *back, self.points[-1])))
 
 
 class Timeline(msgspec.Struct, frozen=True):
@@ -78,6 +97,20 @@ class Timeline(msgspec.Struct, frozen=True):
     lines: tuple[Line, ...]
     undrawn: int
     """Source partitions that are not among the lines."""
+
+    @property
+    def extremes(self) -> tuple[Point, ...]:
+        """The least and the greatest offset; none where there is none."""
+        drawn = [(one.value, one) for line in self.lines for one in line.points]
+        some = [(value, one) for value, one in drawn if value is not None]
+        if not some:
+            return ()
+        return min(some, key=itemgetter(0))[1], max(some, key=itemgetter(0))[1]
+
+    @property
+    def moves(self) -> bool:
+        """Whether there is anything to be drawn of its offsets."""
+        return len({point.value for point in self.extremes}) > 1
 
 
 class Connector(msgspec.Struct, frozen=True):
@@ -92,7 +125,9 @@ class Connector(msgspec.Struct, frozen=True):
     numbers: dict[str, int]
     """How often what happened: the kinds of marks, `failed`, and `moved` for offsets."""
     places: dict[str, str]
-    """The last record of each of these kinds, and those of `wanted` and `reported`."""
+    """The last record of each of these kinds, and those of `wanted`, `reported` and `tasks`."""
+    latest: dict[str, tuple[str, ...]]
+    """The last few records of each of these kinds; for `tasks`, the last of each of a few."""
     worst: Severity | None
     """Of the findings about it."""
     verdicts: tuple[int, ...]
@@ -173,6 +208,12 @@ class Part(msgspec.Struct, frozen=True):
     first: int
     last: int
     """Offsets."""
+
+    def places(self, topics: Topics) -> tuple[str, str]:
+        """The first and the last record."""
+        ends = (Position(self.topic, self.partition, offset) for offset in (self.first, self.last))
+        first, last = (place(end, topics) for end in ends)
+        return first, last
 
 
 class Shown(msgspec.Struct, frozen=True):

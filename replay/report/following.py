@@ -4,7 +4,7 @@ What is kept of a connector does not grow with its records: time is divided into
 happens within one step one thing is kept.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -22,7 +22,7 @@ from controlplane.core.records import (
 )
 from replay.audit.reading import Told
 from replay.report.facts import MIXED, Mark, Span, Time, Timeline
-from replay.report.limits import MARKS, SPANS
+from replay.report.limits import LATEST, MARKS, SPANS
 from replay.report.moving import Moves
 
 Place = Callable[[Position], str]
@@ -127,6 +127,8 @@ class Followed:
         self.places: dict[str, str] = {}
         self.reported: State | None = None
         self.tasks: dict[int, State] = {}
+        self._latest: dict[str, deque[str]] = {}
+        self._task_places: dict[int, str] = {}
 
     def see(self, told: Told) -> None:
         """One record about it."""
@@ -155,6 +157,11 @@ class Followed:
         lanes = (self._wanted.spans(), self._reported.spans(), self._tasks.spans())
         return Timeline(*lanes, self._marks.all(), lines, undrawn)
 
+    def latest(self) -> dict[str, tuple[str, ...]]:
+        """The last few records of each kind, and the last of each of the first few tasks."""
+        tasks = (self._task_places[task] for task in sorted(self.tasks)[:LATEST])
+        return {**{kind: tuple(few) for kind, few in self._latest.items()}, "tasks": tuple(tasks)}
+
     def _happened(self, told: Told, kind: str) -> None:
         place = self._count(told, kind)
         self._marks.add(told.time_ms, kind, place)
@@ -163,6 +170,7 @@ class Followed:
         place = self._place(told.position)
         self.numbers[kind] += 1
         self.places[kind] = place
+        self._latest.setdefault(kind, deque(maxlen=LATEST)).append(place)
         return place
 
     def _want(self, told: Told) -> None:
@@ -186,7 +194,7 @@ class Followed:
             self.tasks.pop(task, None)
         else:
             self.tasks[task] = state
-        place = self.places["tasks"] = self._place(told.position)
+        place = self.places["tasks"] = self._task_places[task] = self._place(told.position)
         numbers = Counter(self.tasks.values())
         worst = next((one.value for one in _WORST_FIRST if one in numbers), None)
         self._tasks.becomes(told.time_ms, worst, place, in_words(by_state(self.tasks)))
@@ -194,6 +202,7 @@ class Followed:
     def _move(self, told: Told) -> None:
         if told.entry.value is None:
             self._happened(told, "reset")
+            self._moves.reset(told, self._place(told.position))
         else:
             self._moves.see(told, self._count(told, "moved"))
 

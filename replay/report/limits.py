@@ -14,7 +14,7 @@ LISTED, LISTED_LEAST = 2_000, 20
 FINDINGS, FINDINGS_LEAST = 1_000, 12
 """Findings that are told."""
 
-EVIDENCE, EVIDENCE_LEAST = 6_000, 64
+EVIDENCE, EVIDENCE_LEAST = 10_000, 100
 """Records that are shown as evidence; what is behind the others is named by its position."""
 
 SPANS = 240
@@ -28,6 +28,9 @@ POINTS = 160
 
 PARTITIONS = 6
 """Source partitions of a connector that are drawn."""
+
+LATEST = 8
+"""Of all that a number counts, the records that are told beside a picture."""
 
 REASONS = 6
 """Reasons for one verdict that are told."""

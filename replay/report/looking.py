@@ -1,7 +1,7 @@
 """Everything that a page tells of one cluster: its records are gone through, and let go."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ from replay.report.facts import (
 )
 from replay.report.following import Followed, by_state
 from replay.report.limits import REASONS, Limits
+from replay.report.naming import ends_of, named
 
 _RANK = {severity: rank for rank, severity in enumerate(Severity)}
 
@@ -73,7 +74,7 @@ class _Looking:
         support = log.exactly_once and look.profile.exactly_once_support
         trail = Trail(look.requests.get(log.cluster, ()))
         self._cluster = Cluster(log.cluster, log.entries, look.profile, log.topics, support, trail)
-        self._time = _time_of(log.entries)
+        self._time = _time_of(log.entries, log.topics)
         self._config = ConfigState()
 
     def looked(self) -> Looked:
@@ -87,7 +88,9 @@ class _Looking:
         changes = tuple(self._change(one, {row.name for row in connectors}) for one in rolls)
         shared = map(self._place, found.shares.positions)
         told = (*wrong.told, *rehearsed.told)
-        wanted = dict.fromkeys(chain(_named(told, changes, connectors), shared, _drawn(connectors)))
+        parts = _parts(log.entries)
+        ends = chain(shared, ends_of(self._time, parts, log.topics))
+        wanted = named(told, ends, changes, connectors)
         evidence = self._evidence(wanted)
         return Looked(
             cluster=log.cluster,
@@ -96,7 +99,7 @@ class _Looking:
             release=look.profile.release,
             head=log.head,
             time=self._time,
-            parts=_parts(log.entries),
+            parts=parts,
             connectors=connectors,
             connectors_more=len(every) - len(connectors),
             numbers=_numbers(every),
@@ -174,6 +177,7 @@ class _Looking:
             by_state(one.tasks),
             dict(one.numbers),
             one.places,
+            one.latest(),
             worst,
             tuple(map(int, verdicts)),
         )
@@ -276,35 +280,18 @@ def _one(record: str | None) -> tuple[str, ...]:
     return () if record is None else (record,)
 
 
-def _named(
-    found: Iterable[Told], changes: Iterable[Change], connectors: Iterable[Connector]
-) -> Iterator[str]:
-    """Every record that is named, those first that matter most."""
-    for finding in found:
-        yield from finding.places
-    for change in changes:
-        for judged in change.judged:
-            for reason in judged.reasons:
-                yield from reason.places
-    for connector in connectors:
-        yield from connector.places.values()
-
-
-def _drawn(connectors: Sequence[Connector]) -> Iterator[str]:
-    """Every record to which a picture leads."""
-    for connector in connectors:
-        if (drawn := connector.timeline) is not None:
-            yield from (mark.place for mark in drawn.marks)
-            for lane in (drawn.wanted, drawn.reported, drawn.tasks):
-                yield from (span.place for span in lane)
-            for line in drawn.lines:
-                yield from (line.points[0].place, line.points[-1].place)
-
-
-def _time_of(entries: Sequence[Entry]) -> Time | None:
+def _time_of(entries: Sequence[Entry], topics: Topics) -> Time | None:
     """From when to when there are records; None: no record has a time."""
-    times = [entry.timestamp for entry in entries if entry.timestamp >= 0]
-    return Time(min(times), max(times)) if times else None
+    timed = [entry for entry in entries if entry.timestamp >= 0]
+    if not timed:
+        return None
+    first, last = min(timed, key=_at), max(timed, key=_at)
+    named = (place(one.position, topics) for one in (first, last))
+    return Time(first.timestamp, last.timestamp, *named)
+
+
+def _at(entry: Entry) -> int:
+    return entry.timestamp
 
 
 def _parts(entries: Iterable[Entry]) -> tuple[Part, ...]:

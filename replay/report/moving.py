@@ -34,6 +34,11 @@ class Moves:
             self._lines[key] = _Line(_shown(told.record.partition), field)
         self._lines[key].add(told, place, self._step_ms)
 
+    def reset(self, told: Told, place: str) -> None:
+        """An offset was removed: its line ends, until there is one again."""
+        if (line := self._lines.get((told.entry.topic, told.entry.key))) is not None:
+            line.put(Point(told.time_ms, None, place), self._step_ms)
+
     def lines(self) -> tuple[tuple[Line, ...], int]:
         """Those that are drawn, and how many others there are."""
         lines = (Line(one.partition, one.field, tuple(one.points)) for one in self._lines.values())
@@ -48,12 +53,17 @@ class _Line:
         self.field = field
         self.points: list[Point] = []
         self._back = 0
+        self._stays = True
+        """Whether the last point does: it is the first, or went back."""
 
     def add(self, told: Told, place: str, step_ms: float) -> None:
         value = told.offset.get(self.field) if isinstance(told.offset, Mapping) else None
         if value is None or not _is_number(value):
             return
-        point = Point(told.time_ms, float(value), place)
+        self.put(Point(told.time_ms, float(value), place), step_ms)
+
+    def put(self, point: Point, step_ms: float) -> None:
+        """One more point, or another one for the last."""
         if self._stands_for(point, step_ms):
             self.points[-1] = point
         else:
@@ -61,12 +71,12 @@ class _Line:
 
     def _stands_for(self, point: Point, step_ms: float) -> bool:
         """Whether a point takes the place of the one before: the first stays, and who goes back."""
-        if len(self.points) <= 1:
+        if not self.points:
             return False
-        before, last = self.points[-2:]
-        goes_back = point.value < last.value and self._back < POINTS
-        self._back += goes_back
-        return point.at_ms - before.at_ms < step_ms and not goes_back
+        back = point.goes_back(self.points[-1]) and self._back < POINTS
+        stays, self._stays = self._stays, back
+        self._back += back
+        return not (stays or back) and point.at_ms - self.points[-2].at_ms < step_ms
 
 
 def _number_in(offset: Any) -> str | None:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 
 from replay.audit.fleet import in_common
-from replay.report.drawing import when
 from replay.report.evidence import Index
 from replay.report.facts import Looked, Told
 from replay.report.html import Html, el
@@ -12,8 +11,9 @@ from replay.report.limits import Limits
 from replay.report.looking import told_of
 from replay.report.sections.connectors import connectors
 from replay.report.sections.findings import audited, linted, shared
+from replay.report.sections.head import brief, header, navigation
 from replay.report.sections.records import records
-from replay.report.sections.releases import releases
+from replay.report.sections.releases import fleet_matrix, releases
 from replay.report.sections.summary import summary
 
 OPEN = 4
@@ -47,11 +47,13 @@ def page(fleet: Sequence[Looked], failed: Mapping[str, str] | None = None) -> It
         el("title", title),
         el("style", Html(styles)),
     )
-    yield "<body>"
-    yield _header(fleet, between)
-    yield "<main>"
-    yield summary(fleet, between, failed or {})
     indexes = [Index.of(number, looked) for number, looked in enumerate(fleet)]
+    yield "<body>"
+    yield header(fleet, indexes, _links(indexes, between))
+    yield "<main>"
+    yield summary(fleet, indexes, between, failed or {})
+    if len(fleet) > 1:
+        yield fleet_matrix(fleet, indexes)
     yield shared(between, {one.cluster: index for one, index in zip(fleet, indexes, strict=True)})
     for looked, index in zip(fleet, indexes, strict=True):
         if len(fleet) == 1:
@@ -69,22 +71,16 @@ def _between(fleet: Sequence[Looked]) -> list[Told]:
     return [told_of(one, topics) for one in in_common(each.shares for each in fleet)]
 
 
-def _header(fleet: Sequence[Looked], between: Sequence[Told]) -> Html:
-    times = [one.time for one in fleet if one.time is not None]
-    first_ms = min((one.first_ms for one in times), default=-1)
-    last_ms = max((one.last_ms for one in times), default=-1)
-    span = f"{when(first_ms)} – {when(last_ms)} UTC" if times else "at times unknown"
-    only = len(fleet) == 1
-    name = fleet[0].cluster if only else f"{len(fleet)} clusters"
-    links = [("#summary", "Summary"), *([("#shared", "Between clusters")] if between else [])]
-    links += [(f"#c0-{part}", title) for part, title, _ in _PARTS] if only else []
-    return el(
-        "header",
-        el("p", "Kafka Connect, replayed", class_="kicker"),
-        el("h1", name),
-        el("p", f"{span}, read as {fleet[0].release}", class_="span"),
-        el("nav", [el("a", title, href=href) for href, title in links]),
-    )
+def _links(indexes: Sequence[Index], between: Sequence[Told]) -> list[tuple[str, str]]:
+    """The parts of the page with their names."""
+    if len(indexes) == 1:
+        return [("summary", "Summary"), *_parts_of(indexes[0])]
+    shared = [("shared", "Between clusters")] if between else []
+    return [("summary", "Summary"), ("clusters", "Clusters"), ("releases", "Releases"), *shared]
+
+
+def _parts_of(index: Index) -> list[tuple[str, str]]:
+    return [(index.part(part), title) for part, title, _ in _PARTS]
 
 
 def _parts(looked: Looked, index: Index) -> Iterator[Html]:
@@ -93,14 +89,12 @@ def _parts(looked: Looked, index: Index) -> Iterator[Html]:
 
 
 def _cluster(looked: Looked, index: Index, *, is_open: bool) -> Html:
-    number = index.number
-    links = [el("a", title, href=f"#c{number}-{part}") for part, title, _ in _PARTS]
     return el(
         "details",
-        el("summary", el("h2", looked.cluster)),
-        el("nav", links),
+        el("summary", el("h2", looked.cluster), brief(looked, index)),
+        navigation(_parts_of(index)),
         _parts(looked, index),
-        id=f"c{number}",
+        id=f"c{index.number}",
         class_="cluster",
         open=is_open,
     )

@@ -9,26 +9,46 @@ from replay.report.html import Html, el
 from replay.report.sections.parts import badge, more
 
 
+def worst_of(looked: Looked, index: Index) -> dict[str | None, str]:
+    """Of each connector, what the worst finding about it that is told is called."""
+    parts = (("findings", looked.audited), ("lint", looked.linted))
+    anchors = [
+        (one.severity, one.connector, index.finding(part, row))
+        for part, found in parts
+        for row, one in enumerate(found.told)
+    ]
+    # The worst comes last, and so stays.
+    anchors.sort(key=lambda each: list(Severity).index(each[0]))
+    return {connector: anchor for _, connector, anchor in anchors}
+
+
+def part_with(severity: str, looked: Looked) -> str:
+    """In which part of a cluster its findings of a severity are, or begin."""
+    found, linted_too = looked.audited.numbers, looked.linted.numbers
+    return "lint" if linted_too.get(severity) and not found.get(severity) else "findings"
+
+
 def audited(looked: Looked, index: Index) -> Html:
     """What went wrong in a cluster, and who did what."""
+    indexes = {looked.cluster: index}
     return el(
         "section",
         el("h3", "Findings"),
-        _list(looked.audited.told, {looked.cluster: index}, "Nothing was found."),
+        _list(_named("findings", looked.audited.told, index), indexes, "Nothing was found."),
         more(looked.audited.more, "finding", "replay audit"),
-        id=f"c{index.number}-findings",
+        id=index.part("findings"),
     )
 
 
 def linted(looked: Looked, index: Index) -> Html:
     """What would change if the log were compacted and a worker restarted."""
-    nothing = "Every connector would be what it is."
+    indexes, nothing = {looked.cluster: index}, "Every connector would be what it is."
     return el(
         "section",
         el("h3", "Compacted now, and a worker restarted"),
-        _list(looked.linted.told, {looked.cluster: index}, nothing),
+        _list(_named("lint", looked.linted.told, index), indexes, nothing),
         more(looked.linted.more, "finding", "replay lint"),
-        id=f"c{index.number}-lint",
+        id=index.part("lint"),
     )
 
 
@@ -36,24 +56,33 @@ def shared(found: Sequence[Told], indexes: Mapping[str, Index]) -> Html:
     """What clusters have in common that they should not; nothing where they have nothing."""
     if not found:
         return Html()
-    return el("section", el("h2", "Between clusters"), _list(found, indexes, ""), id="shared")
+    rows = [(f"shared-{row}", one) for row, one in enumerate(found)]
+    return el("section", el("h2", "Between clusters"), _list(rows, indexes, ""), id="shared")
 
 
-def _list(found: Sequence[Told], indexes: Mapping[str, Index], nothing: str) -> Html:
+_Named = tuple[str, Told]
+"""A finding and what it is called in the page."""
+
+
+def _named(part: str, found: Sequence[Told], index: Index) -> list[_Named]:
+    return [(index.finding(part, row), one) for row, one in enumerate(found)]
+
+
+def _list(found: Sequence[_Named], indexes: Mapping[str, Index], nothing: str) -> Html:
     """Those that somebody has to see to, and folded up those that are merely worth knowing."""
     if not found:
         return el("p", nothing, class_="none")
-    known = [one for one in found if one.severity is Severity.INFO]
-    grave = [one for one in found if one.severity is not Severity.INFO]
+    known = [each for each in found if each[1].severity is Severity.INFO]
+    grave = [each for each in found if each[1].severity is not Severity.INFO]
     lists = [
-        el("ul", [_finding(one, indexes) for one in each], class_="findings")
+        el("ul", [_finding(anchor, one, indexes) for anchor, one in each], class_="findings")
         for each in (grave, known)
     ]
     words = el("summary", f"{len(known):,} for information")
     return el("div", lists[0] if grave else None, el("details", words, lists[1]) if known else None)
 
 
-def _finding(one: Told, indexes: Mapping[str, Index]) -> Html:
+def _finding(anchor: str, one: Told, indexes: Mapping[str, Index]) -> Html:
     chips = [
         indexes[cluster].link(place, f"{cluster} {place}" if one.clusters else place, class_="chip")
         for cluster, place in one.where
@@ -64,5 +93,6 @@ def _finding(one: Told, indexes: Mapping[str, Index]) -> Html:
         el("p", one.sentence),
         el("p", one.advice, class_="advice") if one.advice else None,
         el("p", chips, class_="chips"),
+        id=anchor,
         class_=f"finding {one.severity.value}",
     )

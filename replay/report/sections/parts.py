@@ -1,6 +1,6 @@
 """What several parts of a page have in common."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from controlplane.core.safe_text import count
 from replay.findings import Severity
@@ -27,17 +27,28 @@ def verdict(number: int, *, words: bool = False) -> Html:
     return el("span", text, class_=f"verdict v{number}", title=VERDICT_WORDS[number])
 
 
-def table(heads: Sequence[Content], rows: Iterable[Sequence[Content]], class_: str = "") -> Html:
-    """A table that scrolls by itself where it is too wide. Cells know their column's name."""
+def table(
+    heads: Sequence[Content],
+    rows: Iterable[Sequence[Content]],
+    class_: str = "",
+    numbers: Container[str] = (),
+) -> Html:
+    """A table that scrolls by itself where it is too wide. Cells know their column's name.
+
+    Columns of numbers are aligned to the right.
+    """
     names = [head if isinstance(head, str) else "" for head in heads]
-    head = el("thead", el("tr", [el("th", one, scope="col") for one in heads]))
-    body = el("tbody", [_row(names, row) for row in rows])
-    return el("div", el("table", head, body, class_=class_ or None), class_="scroll")
+    kinds = [(name or None, "n" if name and name in numbers else None) for name in names]
+    titles = zip(heads, kinds, strict=True)
+    head = el("tr", [el("th", one, scope="col", class_=kind) for one, (_, kind) in titles])
+    body = el("tbody", [_row(kinds, row) for row in rows])
+    whole = el("table", el("thead", head), body, class_=class_ or None)
+    return el("div", whole, class_="scroll", tabindex="0")
 
 
-def _row(names: Sequence[str], cells: Sequence[Content]) -> Html:
-    pairs = zip(names, cells, strict=True)
-    return el("tr", [el("td", cell, data_label=name or None) for name, cell in pairs])
+def _row(kinds: Iterable[tuple[str | None, str | None]], cells: Iterable[Content]) -> Html:
+    pairs = zip(cells, kinds, strict=True)
+    return el("tr", [el("td", cell, data_label=name, class_=kind) for cell, (name, kind) in pairs])
 
 
 def more(number: int, what: str, command: str) -> Html | None:

@@ -1,10 +1,11 @@
 """What was read, and the records that are named as evidence."""
 
-from replay.report.drawing import when
+from controlplane.core.state import Topics
 from replay.report.evidence import Index
-from replay.report.facts import Looked
-from replay.report.html import Html, el
+from replay.report.facts import Looked, Part
+from replay.report.html import Content, Html, el
 from replay.report.sections.parts import more, table
+from replay.report.when import when
 
 
 def records(looked: Looked, index: Index) -> Html:
@@ -31,22 +32,31 @@ def records(looked: Looked, index: Index) -> Html:
         el("div", whole, class_="scroll"),
         more(looked.evidence_more, "record", "replay history"),
         _read(looked, index),
-        id=f"c{index.number}-evidence",
+        id=index.part("evidence"),
     )
 
 
 def _read(looked: Looked, index: Index) -> Html:
     """What was read."""
     heads = ("topic", "partition", "records", "first offset", "last offset")
-    rows = [
-        (one.topic, str(one.partition), f"{one.records:,}", str(one.first), str(one.last))
-        for one in looked.parts
-    ]
+    rows = [_part(one, looked.topics, index) for one in looked.parts]
     head = looked.head
     return el(
         "div",
         el("h4", "What was read"),
-        table(heads, rows),
+        table(heads, rows, "parts", heads[1:]),
         el("p", "Last manifest: ", el("code", head), class_="more") if head else None,
-        id=f"c{index.number}-read",
+        id=index.part("read"),
+    )
+
+
+def _part(one: Part, topics: Topics, index: Index) -> tuple[Content, ...]:
+    """Of one partition: its numbers lead to its first and its last record."""
+    first, last = one.places(topics)
+    return (
+        one.topic,
+        str(one.partition),
+        index.number_of(one.records, last),
+        index.link(first, str(one.first), class_="number"),
+        index.link(last, str(one.last), class_="number"),
     )

@@ -3,15 +3,22 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from replay.report.drawing import when
-from replay.report.facts import Looked, Told
+from replay.report.evidence import Index
+from replay.report.facts import Looked, Time, Told
 from replay.report.html import Content, Html, el
-from replay.report.sections.parts import table, tile, verdict
+from replay.report.sections.findings import part_with
+from replay.report.sections.parts import table, tile
+from replay.report.when import when
 
 _SEVERITIES = ("danger", "warning", "info")
 
 
-def summary(fleet: Sequence[Looked], shared: Sequence[Told], failed: Mapping[str, str]) -> Html:
+def summary(
+    fleet: Sequence[Looked],
+    indexes: Sequence[Index],
+    shared: Sequence[Told],
+    failed: Mapping[str, str],
+) -> Html:
     """The fleet in a few numbers, each of which leads on."""
     numbers: Counter[str] = Counter()
     for one in fleet:
@@ -31,7 +38,12 @@ def summary(fleet: Sequence[Looked], shared: Sequence[Told], failed: Mapping[str
             _bad(numbers["with failed tasks"]),
         ),
         *(
-            tile(f"{word} findings", f"{numbers[word]:,}", _to("findings", fleet), word)
+            tile(
+                f"{word} findings",
+                f"{numbers[word]:,}",
+                _to(part_with(word, fleet[0]), fleet),
+                word,
+            )
             for word in _SEVERITIES
         ),
         tile("records read", f"{numbers['records']:,}", _to("read", fleet)),
@@ -43,7 +55,7 @@ def summary(fleet: Sequence[Looked], shared: Sequence[Told], failed: Mapping[str
             el("p", el("b", name), f" could not be read: {why}", class_="failed")
             for name, why in failed.items()
         ],
-        _clusters(fleet) if len(fleet) > 1 else None,
+        _clusters(fleet, indexes) if len(fleet) > 1 else None,
         id="summary",
     )
 
@@ -56,32 +68,31 @@ def _to(section: str, fleet: Sequence[Looked]) -> str:
     return f"#c0-{section}" if len(fleet) == 1 else "#clusters"
 
 
-def _clusters(fleet: Sequence[Looked]) -> Html:
-    heads = (
-        *("cluster", "connectors", "running", "failed", *_SEVERITIES),
-        *("releases", "records", "from", "to"),
-    )
-    worst_first = sorted(enumerate(fleet), key=lambda each: _badness(each[1]), reverse=True)
-    rows = [_cluster(number, one) for number, one in worst_first]
-    return el("div", table(heads, rows, "stacked"), id="clusters")
+def _clusters(fleet: Sequence[Looked], indexes: Sequence[Index]) -> Html:
+    numbers = ("connectors", "running", "failed", *_SEVERITIES, "records")
+    heads = ("cluster", *numbers, "from", "to")
+    pairs = zip(fleet, indexes, strict=True)
+    worst_first = sorted(pairs, key=lambda each: _badness(each[0]), reverse=True)
+    rows = [_cluster(*each) for each in worst_first]
+    return el("div", table(heads, rows, "stacked", numbers), id="clusters")
 
 
-def _cluster(number: int, one: Looked) -> tuple[Content, ...]:
-    def to(section: str, text: Content) -> Html:
-        return el("a", text, href=f"#c{number}-{section}", class_="number")
+def _cluster(one: Looked, index: Index) -> tuple[Content, ...]:
+    def to(section: str, number: int) -> Html:
+        kind = "number" if number else "number zero"
+        return el("a", f"{number:,}", href=f"#{index.part(section)}", class_=kind)
 
-    numbers, found = one.numbers, _found(one)
+    numbers, found, time = one.numbers, _found(one), one.time or Time(-1, -1)
     failed = numbers.get("FAILED", 0) + numbers.get("with failed tasks", 0)
     return (
-        el("a", el("b", one.cluster), href=f"#c{number}"),
-        to("connectors", f"{numbers['there']:,}"),
-        to("connectors", f"{numbers.get('RUNNING', 0):,}"),
-        to("connectors", f"{failed:,}"),
-        *(to("findings", f"{found[word]:,}") for word in _SEVERITIES),
-        to("releases", _releases(one)),
-        to("read", f"{one.records:,}"),
-        when(-1 if one.time is None else one.time.first_ms),
-        when(-1 if one.time is None else one.time.last_ms),
+        el("a", el("b", one.cluster), href=f"#c{index.number}"),
+        to("connectors", numbers["there"]),
+        to("connectors", numbers.get("RUNNING", 0)),
+        to("connectors", failed),
+        *(to(part_with(word, one), found[word]) for word in _SEVERITIES),
+        to("read", one.records),
+        index.link(time.first, when(time.first_ms), class_="time"),
+        index.link(time.last, when(time.last_ms), class_="time"),
     )
 
 
@@ -93,8 +104,3 @@ def _badness(one: Looked) -> list[int]:
 def _found(one: Looked) -> Counter[str]:
     """Findings of both kinds, by severity."""
     return Counter(one.audited.numbers) + Counter(one.linted.numbers)
-
-
-def _releases(one: Looked) -> Content:
-    numbers = Counter(change.verdict for change in one.changes)
-    return [(verdict(number), f" {numbers[number]} ") for number in range(3) if numbers[number]]

@@ -54,6 +54,11 @@ def rows(table: Element) -> list[list[str]]:
     return [[cell.text for cell in row.content] for row in body.all("tr")]
 
 
+def led_to(shown: Element, link: Element) -> Element:
+    """Where a link leads."""
+    return shown.by_id((link.attributes["href"] or "").removeprefix("#"))
+
+
 def busy() -> Log:
     """A source that was changed, paused, restarted, that failed, moved, and was reset."""
     log = Log().running("a").offset("a", {"position": 1}).wait(MINUTE).config("a", rows="2")
@@ -67,20 +72,52 @@ def busy() -> Log:
 
 
 def test_a_row_tells_a_connector_and_leads_to_its_records() -> None:
-    """Each number to the last record that it counts."""
+    """A number to the record that it counts, or to where all of these are named."""
     shown = pictured(busy())
     (row,) = rows(next(shown.by_id("c0-connectors").all("table")))
     assert row[:8] == ["a", "STARTED", "RUNNING", "1 FAILED", "1", "1", "1", "2"]
     (body,) = next(shown.by_id("c0-connectors").all("table")).all("tbody")
     cells = next(body.all("tr")).content
-    led = [
-        shown.by_id((next(cell.all("a")).attributes["href"] or "").removeprefix("#")).text
-        for cell in cells[4:8]
-    ]
-    assert 'connector-a{"properties"' in led[0].replace(": ", ":").replace(" ", "")
-    assert "restart-connector-a" in led[1]
-    assert '"state": "FAILED"' in led[2]
-    assert '{"position": 5}' in led[3]
+    led = [led_to(shown, next(cell.all("a"))) for cell in cells[4:8]]
+    assert 'connector-a{"properties"' in led[0].text.replace(": ", ":").replace(" ", "")
+    assert "restart-connector-a" in led[1].text
+    assert '"state": "FAILED"' in led[2].text
+    assert led[3].text == "2offsetsoffsets@0:0offsets@0:1"
+    last = led_to(shown, list(led[3].all("a"))[-1])
+    assert '{"position": 5}' in last.text
+
+
+def test_what_a_finding_was_found_about_leads_to_it() -> None:
+    """The badge of a row, and a cell of the matrix."""
+    shown = pictured(Log().running("a").target("a", PAUSED).config("a", password="s3cret"))
+    (body,) = next(shown.by_id("c0-connectors").all("table")).all("tbody")
+    badge = list(next(body.all("tr")).all("a"))[-1]
+    assert badge.text == "danger"
+    assert "loses 1 task" in led_to(shown, badge).text
+    matrix = next(shown.by_id("c0-releases").all("table", "matrix"))
+    cells = list(matrix.all("tr"))[2].content
+    assert led_to(shown, next(cells[3].all("a"))).text.startswith("! a")
+
+
+def test_what_was_read_leads_to_its_ends() -> None:
+    """The first and the last record of each partition, and of all."""
+    shown = pictured(busy())
+    first, last = (led_to(shown, one) for one in next(shown.all("p", "span")).all("a"))
+    assert next(first.all("code")).text == "config@0"
+    assert next(last.all("code")).text == "offsets@0:2"
+    rows_read = next(shown.by_id("c0-read").all("tbody")).all("tr")
+    ends = [[led_to(shown, one).content[0].text for one in row.all("a")] for row in rows_read]
+    assert ends[0] == ["config@6", "config@0", "config@6"]
+
+
+def test_a_line_ends_where_its_offset_is_removed() -> None:
+    """And begins again with the next."""
+    log = Log().running("a").offset("a", {"n": 1}).wait(MINUTE).offset("a", {"n": 9})
+    log.wait(MINUTE).offset("a", None).wait(MINUTE).offset("a", {"n": 3}).wait(MINUTE)
+    (card,) = pictured(log).all("article")
+    assert len(list(card.all("polyline"))) == 2
+    assert len(list(card.all("circle"))) == 2
+    assert "n: 1 → 3" in next(card.all("li")).text
 
 
 def test_lanes_are_drawn_where_they_were() -> None:
@@ -111,8 +148,10 @@ def test_marks_and_offsets_are_drawn() -> None:
         tuple(map(float, one.split(","))) for one in (line.attributes["points"] or "").split()
     ]
     assert all(before[0] <= after[0] for before, after in pairwise(points))
-    assert [points[0][1], points[-1][1]] == [100, 0]
-    assert "position: 1 → 5" in next(card.all("li")).text
+    assert [points[0][1], points[-1][1]] == [92, 8]
+    assert "position: 1 → ∅" in next(card.all("li")).text
+    scale = next(card.all("div", "scale"))
+    assert [one.text for one in scale.content] == ["5", "position", "1"]
 
 
 def test_findings_releases_and_compaction() -> None:
@@ -137,10 +176,12 @@ def test_a_fleet() -> None:
     fleet = [looked(of(log), name) for log, name in zip(logs, ("east", "west"), strict=True)]
     shown = read(page(fleet, {"north": "its manifest is <gone>"}))
     clusters = rows(next(shown.by_id("clusters").all("table")))
-    assert [(row[0], row[1], row[8]) for row in clusters] == [
+    assert [(row[0], row[1], row[7]) for row in clusters] == [
         ("east", "1", "7"),
         ("west", "1", "7"),
     ]
+    matrix = next(shown.by_id("releases").all("table", "matrix"))
+    assert [row[0] for row in rows(matrix)] == ["east", "west"]
     between = shown.by_id("shared")
     assert "orders is written by sources of several clusters" in between.text
     links = {one.text: one.attributes["href"] for one in between.all("a", "chip")}

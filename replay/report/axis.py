@@ -1,0 +1,83 @@
+"""From when to when a picture goes, and the round times beneath it."""
+
+from replay.report.facts import Time
+from replay.report.html import Html, el
+from replay.report.when import DAY_MS, day_and_time, when
+
+TICKS = 6
+"""Round times beneath a picture, at most."""
+
+_SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
+_STEPS_MS = (
+    *(number * _SECOND for number in (1, 2, 5, 10, 15, 30)),
+    *(number * _MINUTE for number in (1, 2, 5, 10, 15, 30)),
+    *(number * _HOUR for number in (1, 2, 3, 6, 12)),
+)
+"""What lies between two round times of one day."""
+
+_EDGE_PERCENT = 12
+"""So near to an end of the picture a time is written beside its tick, not around it."""
+
+
+class Axis:
+    """Where a time lies in a picture, in per cent of its width."""
+
+    def __init__(self, time: Time) -> None:
+        self._first_ms = time.first_ms
+        self._last_ms = time.last_ms
+        self._length_ms = time.step_ms(1)
+
+    def percent(self, at_ms: int) -> float:
+        """Where a time lies."""
+        return round(100 * min(1, max(0, at_ms - self._first_ms) / self._length_ms), 3)
+
+    def ticks(self) -> list[int]:
+        """Round times (ms), or the first of all where there is none between."""
+        step = self._step_ms()
+        first = -(-self._first_ms // step) * step
+        return list(range(first, self._last_ms + 1, step)) or [self._first_ms]
+
+    def grid(self) -> list[Html]:
+        """A line at each of them."""
+        places = (f"{self.percent(tick)}%" for tick in self.ticks())
+        return [el("line", x1=x, x2=x, y1="0", y2="100%", class_="grid") for x in places]
+
+    def labels(self) -> Html:
+        """The times beneath a picture; every other one is left out where there is little room."""
+        ticks = self.ticks()
+        texts = [
+            self._label(tick, shows_day=_shows_day(ticks, number), is_odd=number % 2 == 1)
+            for number, tick in enumerate(ticks)
+        ]
+        words = f"from {when(self._first_ms)} to {when(self._last_ms)} UTC"
+        return el("svg", texts, class_="axis", role="img", aria_label=words)
+
+    def _step_ms(self) -> int:
+        """The shortest round step of which there are no more than so many."""
+        for step in _STEPS_MS:
+            if self._length_ms < step * TICKS:
+                return step
+        days = 1
+        while self._length_ms >= days * DAY_MS * TICKS:
+            days = days * 5 // 2 if str(days).startswith("2") else days * 2
+        return days * DAY_MS
+
+    def _label(self, at_ms: int, *, shows_day: bool, is_odd: bool) -> Html:
+        place = self.percent(at_ms)
+        near_end, near_start = place > 100 - _EDGE_PERCENT, place < _EDGE_PERCENT
+        anchor = "end" if near_end else "start" if near_start else "middle"
+        x, (day, time) = f"{place}%", day_and_time(at_ms)
+        step = self._step_ms()
+        text = day if step >= DAY_MS else time if step < _MINUTE else time[:5]
+        second = el("tspan", day, x=x, dy="1.25em") if shows_day and text != day else None
+        return el("text", text, second, x=x, y="1em", text_anchor=anchor, class_=_odd(is_odd))
+
+
+def _odd(is_odd: bool) -> str | None:
+    return "odd" if is_odd else None
+
+
+def _shows_day(ticks: list[int], number: int) -> bool:
+    """Whether a tick tells its day: another one than of the tick before, or of the one but last."""
+    others = ticks[max(0, number - 2) : number] if number % 2 == 0 else [ticks[number - 1]]
+    return not others or any(one // DAY_MS != ticks[number] // DAY_MS for one in others)

@@ -1,0 +1,119 @@
+"""Connectors over time: a card for each, with the records behind its numbers."""
+
+from controlplane.core.safe_text import count
+from replay.findings import called
+from replay.report.axis import Axis
+from replay.report.drawing import LEGEND, legend_mark, legend_state, timeline
+from replay.report.evidence import Index
+from replay.report.facts import Connector, Line, Looked, Timeline
+from replay.report.html import Content, Html, el
+from replay.report.plot import line_key, offset_text
+from replay.report.sections.parts import badge, state
+
+_STATES = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING", "MIXED")
+
+COUNTED = {
+    "created": "creation",
+    "changed": "config change",
+    "restarted": "restart",
+    "failed": "failure",
+    "reset": "offset reset",
+    "moved": "offset",
+    "deleted": "deletion",
+}
+"""What is counted of a connector, in words."""
+
+
+def cards(looked: Looked, axis: Axis, index: Index) -> Content:
+    """A card for every connector that is drawn."""
+    drawn = [
+        _card(number, one, one.timeline, axis, index)
+        for number, one in enumerate(looked.connectors)
+        if one.timeline is not None
+    ]
+    others = len(looked.connectors) - len(drawn)
+    left_out = f"{count(others, 'connector')} more are not drawn."
+    return (
+        el("h3", "Over time"),
+        _legend() if drawn else None,
+        drawn,
+        el("p", left_out, class_="more") if others else None,
+    )
+
+
+def _legend() -> Html:
+    states = [el("span", legend_state(one), _word(one)) for one in _STATES]
+    marks = [el("span", legend_mark(kind), words) for kind, words in LEGEND.items()]
+    return el("div", states, marks, class_="legend")
+
+
+def _word(state_name: str) -> str:
+    return "several" if state_name == "MIXED" else state_name
+
+
+def _card(number: int, one: Connector, drawn: Timeline, axis: Axis, index: Index) -> Html:
+    title = el(
+        "h4",
+        called(one.name),
+        " ",
+        state(one.wanted) if one.there else el("span", "gone", class_="state none"),
+        badge(one.worst) if one.worst is not None else None,
+    )
+    return el(
+        "article",
+        title,
+        timeline(one, axis, index),
+        _offsets(drawn, index),
+        _behind(number, one, index),
+        id=index.card(number),
+        class_="card",
+    )
+
+
+def _offsets(drawn: Timeline, index: Index) -> Content:
+    if not drawn.lines:
+        return None
+    others = count(drawn.undrawn, "partition")
+    lines = [_line(number, one, drawn, index) for number, one in enumerate(drawn.lines)]
+    left_out = el("p", f"… and {others} more", class_="more") if drawn.undrawn else None
+    return el("ul", lines, class_="lines"), left_out
+
+
+def _line(number: int, line: Line, drawn: Timeline, index: Index) -> Html:
+    ends = dict.fromkeys((line.points[0], line.points[-1]))
+    numbers = [index.link(end.place, offset_text(end.value), class_="number") for end in ends]
+    return el(
+        "li",
+        line_key(number) if drawn.moves else None,
+        el("code", line.partition),
+        f" {line.field}: ",
+        numbers[0],
+        [(" → ", one) for one in numbers[1:]],
+    )
+
+
+def _behind(number: int, one: Connector, index: Index) -> Content:
+    """The records behind the numbers of a connector; of many the last few."""
+    rows = [
+        _row(COUNTED[kind], one.numbers[kind], one.latest[kind], index, index.card(number, kind))
+        for kind in COUNTED
+        if one.numbers.get(kind)
+    ]
+    if one.tasks:
+        tasks = sum(one.tasks.values())
+        rows.append(_row("task", tasks, one.latest["tasks"], index, index.card(number, "tasks")))
+    if not rows:
+        return None
+    return el("details", el("summary", "Records behind the numbers"), el("ul", rows))
+
+
+def _row(noun: str, number: int, few: tuple[str, ...], index: Index, anchor: str) -> Html:
+    left_out, what = number - len(few), noun if number == 1 else f"{noun}s"
+    words = f"and {left_out:,} more: replay history tells all" if left_out else None
+    return el(
+        "li",
+        el("b", f"{number:,}", class_="number"),
+        el("span", what),
+        el("span", index.chips(few), words, class_="chips"),
+        id=anchor,
+    )

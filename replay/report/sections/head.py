@@ -1,0 +1,67 @@
+"""The head of a page, and of each cluster."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from controlplane.core.safe_text import count
+from replay.findings import Severity
+from replay.report.evidence import Index
+from replay.report.facts import Looked
+from replay.report.html import Content, Html, el
+from replay.report.sections.findings import part_with
+from replay.report.when import when
+
+
+def header(
+    fleet: Sequence[Looked], indexes: Sequence[Index], links: Iterable[tuple[str, str]]
+) -> Html:
+    """What the page is about."""
+    return el(
+        "header",
+        el("p", "Kafka Connect, replayed", class_="kicker"),
+        el("h1", fleet[0].cluster if len(fleet) == 1 else f"{len(fleet)} clusters"),
+        el("p", _span(fleet, indexes), f", read as {fleet[0].release}", class_="span"),
+        navigation(links),
+    )
+
+
+def navigation(links: Iterable[tuple[str, str]]) -> Html:
+    """Links to parts of the page, each with its title."""
+    return el("nav", [el("a", title, href=f"#{part}") for part, title in links])
+
+
+def brief(looked: Looked, index: Index) -> Html:
+    """What stands beside a cluster's name: how many connectors, and what is to be seen to."""
+    found = Counter(looked.audited.numbers) + Counter(looked.linted.numbers)
+    connectors = count(looked.numbers["there"], "connector")
+    grave = [one.value for one in (Severity.DANGER, Severity.WARNING) if found[one.value]]
+    return el(
+        "span",
+        el("a", connectors, href=f"#{index.part('connectors')}"),
+        [
+            el(
+                "a",
+                f"{found[one]:,} {one}",
+                href=f"#{index.part(part_with(one, looked))}",
+                class_=f"badge {one}",
+            )
+            for one in grave
+        ],
+        class_="brief",
+    )
+
+
+def _span(fleet: Sequence[Looked], indexes: Sequence[Index]) -> Content:
+    """From when to when there are records; each end leads to its record."""
+    pairs = zip(fleet, indexes, strict=True)
+    timed = [(one.time, index) for one, index in pairs if one.time is not None]
+    if not timed:
+        return "at times unknown"
+    first, begins = min(timed, key=lambda each: each[0].first_ms)
+    last, ends = max(timed, key=lambda each: each[0].last_ms)
+    return (
+        begins.link(first.first, when(first.first_ms)),
+        " – ",
+        ends.link(last.last, when(last.last_ms)),
+        " UTC",
+    )
