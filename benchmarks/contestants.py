@@ -31,7 +31,6 @@ from replay.archive.store import open_store
 from replay.engine.local import Local, Options
 from replay.engine.plan import Plan
 from replay.engine.reading import Reader
-from replay.progress import Unseen
 
 CORES = 2
 PROFILE = Profile.of("3.9")
@@ -214,11 +213,8 @@ def _ours(cluster: Cluster, *, derived: bool) -> Asked:
 
 def _ours_in_spark(cluster: Cluster, stack: ExitStack) -> Asked:
     from replay.engine.asked import Asked as Wanted  # noqa: PLC0415
-    from replay.engine.jobs import run  # noqa: PLC0415
     from replay.engine.session import session  # noqa: PLC0415
-    from replay.engine.slicing import Slice  # noqa: PLC0415
     from replay.engine.spark import Spark  # noqa: PLC0415
-    from replay.engine.tasks import of_works  # noqa: PLC0415
     from replay.engine.where import Where  # noqa: PLC0415
 
     spark = stack.enter_context(session(Where(f"local[{CORES}]", {})))
@@ -226,9 +222,7 @@ def _ours_in_spark(cluster: Cluster, stack: ExitStack) -> Asked:
 
     def ask(question: Question) -> Answer:
         plan = _plan(local, question)
-        works = engine.works([Wanted(local, plan, [PROFILE])])
-        frame = engine.frame(works, [[Slice(work.part, None)] for work in works])
-        tables = of_works(run(frame, Unseen()), len(works))
+        tables = engine.rows(engine.works([Wanted(local, plan, [PROFILE])]))
         return Answer(_with_partitions(plan, tables), _shuffled(spark))
 
     return ask

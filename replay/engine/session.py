@@ -16,6 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import SparkSession
 
+from replay.engine.parcels import PIECE_BYTES
 from replay.engine.where import Where
 from replay.errors import ReplayError
 
@@ -29,16 +30,13 @@ winners do not. `--conf spark.driver.memory=…` gives it more."""
 BATCH_ROWS = 100_000
 """Rows that Spark sends between a JVM and Python at a time, at most."""
 
-BATCH_BYTES = 16 * 1024 * 1024
-"""The same in bytes of keys and values."""
-
 _QUIET = Path(__file__).with_name("log4j2.properties")
 
 SETTINGS = MappingProxyType(
     {
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
         "spark.driver.memory": HEAP,
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(PIECE_BYTES),
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",

@@ -63,12 +63,13 @@ def _before(cluster: Cluster, part: PartPlan) -> dict[str, int]:
     return found
 
 
-def bundles(works: Sequence[Numbered], at_least: int, limits: Limits) -> list[list[Numbered]]:
-    """Works in tasks of about equal size: so many, or more, and never an empty one."""
+def bundles(works: Sequence[Numbered], slots: int, limits: Limits) -> list[list[Numbered]]:
+    """Works in tasks of about equal size, as many as slots or a multiple of it; none is empty."""
     if not works:
         return []
     rows = sum(one.work.part.rows for one in works)
-    count = min(len(works), max(at_least, -(-rows // limits.task_rows)))
+    rounds = max(1, -(-rows // (limits.task_rows * slots)))  # the last is no shorter than others
+    count = min(len(works), rounds * slots)
     heap = [(0, number) for number in range(count)]
     found: list[list[Numbered]] = [[] for _ in range(count)]
     for one in sorted(works, key=lambda one: -one.work.part.rows):

@@ -4,7 +4,7 @@
       (only of a partition that was sliced:) → shuffle by partition → mapInArrow(merge) ↗
 
 What a task reads it reads by itself, from the store that the archive names; the JVM sees file lists
-and the rows that are left. These come to the driver, where the core folds them.
+and parcels of bytes. The rows in them come to the driver, where the core folds them.
 """
 
 from collections.abc import Sequence
@@ -17,22 +17,11 @@ from controlplane.core.state import ClusterState
 from replay.archive.integrity import Checked
 from replay.engine.asked import Asked
 from replay.engine.jobs import PARALLELISM, run
+from replay.engine.parcels import PIECES_DDL, parcels, rows_of
 from replay.engine.plan import PartPlan
-from replay.engine.session import BATCH_BYTES
 from replay.engine.slicing import LIMITS, Limits, Slice, bundles, slices
-from replay.engine.tasks import (
-    ROWS_DDL,
-    TASKS,
-    Asker,
-    Numbered,
-    Work,
-    encoded,
-    merged,
-    of_works,
-    reduced,
-)
+from replay.engine.tasks import TASKS, Asker, Numbered, Work, encoded, merged, reduced
 from replay.engine.where import anywhere
-from replay.errors import ArchiveCorrupt
 from replay.progress import Progress, Unseen
 
 
@@ -55,7 +44,7 @@ class Spark:
         """
         works = self.works(asked)
         cut = [self._slices(one, part) for one in asked for part in one.plan.busy]
-        tables = iter(self._carried_out(works, cut))
+        tables = iter(self.rows(works, cut))
         return [
             one.local.folded(
                 one.plan,
@@ -75,43 +64,48 @@ class Spark:
 
     def _ranks(self, one: Asked, parts: Sequence[PartPlan]) -> list[pa.Table]:
         """The ranks of the last rows of an offsets topic (`engine.local.Ranks`): a job more."""
-        works = [_work(one, part, ranked=True) for part in parts]
-        return self._carried_out(works, [[Slice(part, None)] for part in parts])
+        return self.rows([_work(one, part, ranked=True) for part in parts])
 
-    def _carried_out(self, works: Sequence[Work], cut: Sequence[Sequence[Slice]]) -> list[pa.Table]:
-        """What is left of each: one job, of which only this comes to the driver."""
+    def rows(
+        self, works: Sequence[Work], cut: Sequence[Sequence[Slice]] | None = None
+    ) -> list[pa.Table]:
+        """What is left of each, by one job; `cut`: the slices of each, if they are not whole.
+
+        Raises:
+            ArchiveCorrupt: a file is missing or damaged.
+            NoSpark: Spark has failed.
+        """
         if not works:
             return []
-        table = run(self.frame(works, cut), self._progress)
-        _check(table)
-        return of_works(table, len(works))
+        frame = self.frame(works, cut or [[Slice(work.part, None)] for work in works])
+        return [rows_of(parcel.content) for parcel in parcels(run(frame, self._progress))]
 
     def frame(self, works: Sequence[Work], cut: Sequence[Sequence[Slice]]) -> DataFrame:
-        """The rows that are left of works, as a plan of Spark's; `cut` are the slices of each."""
+        """The same as a plan of Spark's."""
         whole: list[Numbered] = []
         sliced: list[Numbered] = []
         for number, (work, some) in enumerate(zip(works, cut, strict=True)):
             into = whole if len(some) == 1 else sliced
-            into += [Numbered(number, work.of(*one)) for one in some]
-        at_least = self._session.sparkContext.defaultParallelism
-        tasks = [bundles(some, at_least, self._limits) for some in (whole, sliced)]
+            into += [Numbered(number, at, work.of(*one)) for at, one in enumerate(some)]
+        slots = self._session.sparkContext.defaultParallelism
+        tasks = [bundles(some, slots, self._limits) for some in (whole, sliced)]
         self._session.conf.set(PARALLELISM, max(map(len, tasks)))
         frames = [self._reduced(some) for some in tasks if some]
         if sliced:
-            frames[-1] = _merged(frames[-1], {number: works[number] for number, _ in sliced})
+            frames[-1] = _merged(frames[-1], {one.number: works[one.number] for one in sliced})
         return reduce(DataFrame.unionAll, frames)
 
     def _reduced(self, tasks: Sequence[Sequence[Numbered]]) -> DataFrame:
         """What tasks leave of their works: one row of the table is one task."""
         table = pa.table({"works": [encoded(one) for one in tasks]}, schema=TASKS)
         frame = self._session.createDataFrame(table)
-        return frame.mapInArrow(partial(reduced, batch_bytes=BATCH_BYTES), ROWS_DDL)
+        return frame.mapInArrow(reduced, PIECES_DDL)
 
 
 def _merged(slices_left: DataFrame, whole: dict[int, Work]) -> DataFrame:
     """What is left of slices, by partition: the one shuffle."""
-    merging = partial(merged, whole=whole, batch_bytes=BATCH_BYTES)
-    return slices_left.repartition(len(whole), "work").mapInArrow(merging, ROWS_DDL)
+    merging = partial(merged, whole=whole)
+    return slices_left.repartition(len(whole), "work").mapInArrow(merging, PIECES_DDL)
 
 
 def _work(one: Asked, part: PartPlan, *, ranked: bool = False) -> Work:
@@ -126,10 +120,3 @@ def _work(one: Asked, part: PartPlan, *, ranked: bool = False) -> Work:
         local.options.exactly_once,
     )
     return Work(asker, part, ranked=ranked)
-
-
-def _check(table: pa.Table) -> None:
-    """Raise `ArchiveCorrupt` for the first thing that a task found to be wrong."""
-    wrong = table.column("wrong").drop_null()
-    if len(wrong):
-        raise ArchiveCorrupt(wrong[0].as_py())

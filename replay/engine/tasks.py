@@ -5,20 +5,27 @@ does, by the same kernels; what is wrong with a file comes back as a sentence, f
 would not mend it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from controlplane.core.profiles import Profile
 from controlplane.core.state import Topics
 from replay.archive.hadoop import Settings
 from replay.archive.integrity import Checked
 from replay.archive.store import open_store
+from replay.engine.parcels import (
+    PIECES,
+    Parcel,
+    by_work,
+    pieces,
+    rows_content,
+    rows_of,
+    wrong_content,
+)
 from replay.engine.plan import PartPlan
 from replay.engine.reading import Reader
 from replay.errors import ReplayError
@@ -26,23 +33,6 @@ from replay.errors import ReplayError
 TASKS = pa.schema([("works", pa.binary())])
 TASKS_DDL = "works binary"
 """A row is a task: a list of `Numbered`."""
-
-ROWS = pa.schema(
-    [
-        ("work", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("aborted", pa.bool_()),
-        ("wrong", pa.string()),
-    ]
-)
-ROWS_DDL = (
-    "work int, offset bigint, timestamp bigint, key binary, value binary, aborted boolean, "
-    "wrong string"
-)
-"""A row of a partition that counts, and whose work it is; or why there are none."""
 
 
 class Asker(msgspec.Struct, frozen=True):
@@ -94,9 +84,10 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class Numbered(NamedTuple):
-    """A work, and where its answer goes."""
+    """A work, or a slice of one, and where its answer goes."""
 
     number: int
+    slice: int
     work: Work
 
 
@@ -108,64 +99,32 @@ def encoded(works: Sequence[Numbered]) -> bytes:
     return msgspec.msgpack.encode(works)
 
 
-def reduced(batches: Iterator[pa.RecordBatch], batch_bytes: int) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow`: tasks in, rows out."""
+def reduced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow`: tasks in, the rows that they leave out."""
     for batch in batches:
         for works in batch.column("works").to_pylist():
-            for number, work in _DECODER.decode(works):
-                yield from _answered(number, work, batch_bytes)
-
-
-def _answered(number: int, work: Work, batch_bytes: int) -> Iterator[pa.RecordBatch]:
-    try:
-        table = as_rows(number, work.reduced())
-    except ReplayError as error:
-        table = pa.table(
-            {name: [None] for name in ROWS.names} | {"work": [number], "wrong": [str(error)]},
-            schema=ROWS,
-        )
-    yield from in_batches(table, batch_bytes)
+            for number, part, work in _DECODER.decode(works):
+                yield from pieces(Parcel(number, part, _answer(work.reduced)))
 
 
 def merged(
-    batches: Iterator[pa.RecordBatch], whole: Mapping[int, Work], batch_bytes: int
+    batches: Iterator[pa.RecordBatch], whole: Mapping[int, Work]
 ) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow`: rows of slices in, each partition's in one task; rows of `whole` out."""
-    table = pa.Table.from_batches(batches, ROWS)
-    for number in table.column("work").unique().to_pylist():
-        rows = table.filter(pc.equal(table.column("work"), number))
-        if rows.column("wrong").null_count == rows.num_rows:
-            work = whole[number]
-            ordered = rows.sort_by("offset")
-            left = work.asker.reader([]).merged(work.part.topic, ordered)
-            rows = as_rows(number, left)
-        yield from in_batches(rows, batch_bytes)
+    """For `mapInArrow`: slices in, those of a work in one task; what is left of the work out."""
+    for number, slices in by_work(pa.Table.from_batches(batches, PIECES)):
+        left = partial(_merged, whole[number], slices)
+        yield from pieces(Parcel(number, 0, _answer(left)))
 
 
-def as_rows(number: int, table: pa.Table) -> pa.Table:
-    """What a kernel has left, as rows of a work."""
-    length = table.num_rows
-    columns = {name: table.column(name) for name in table.column_names}
-    columns["work"] = pa.repeat(number, length)
-    return pa.table(
-        [
-            columns[field.name].cast(field.type)
-            if field.name in columns
-            else pa.nulls(length, field.type)
-            for field in ROWS
-        ],
-        schema=ROWS,
-    )
+def _merged(work: Work, slices: Sequence[Parcel]) -> pa.Table:
+    """What is left of slices, which follow each other as their rows do."""
+    table = pa.concat_tables(rows_of(one.content) for one in slices)
+    return work.asker.reader([]).merged(work.part.topic, table)
 
 
-def of_works(table: pa.Table, count: int) -> list[pa.Table]:
-    """The rows of each work, in their order."""
-    ordered = table.take(pc.sort_indices(table, [("work", "ascending"), ("offset", "ascending")]))
-    ends = np.searchsorted(ordered.column("work").to_numpy(), np.arange(count + 1))
-    return [ordered.slice(start, end - start) for start, end in pairwise(ends.tolist())]
-
-
-def in_batches(table: pa.Table, batch_bytes: int) -> Iterator[pa.RecordBatch]:
-    """A table in pieces that Python and the JVM hand to each other."""
-    rows = max(1, table.num_rows * batch_bytes // max(1, table.nbytes))
-    yield from table.to_batches(max_chunksize=rows)
+def _answer(find: Callable[[], pa.Table]) -> bytes:
+    """The rows that are found, or what is wrong with a file, to be handed over."""
+    try:
+        return rows_content(find())
+    except ReplayError as error:
+        return wrong_content(str(error))

@@ -18,8 +18,9 @@ from replay.engine import jobs
 from replay.engine.asked import Asked
 from replay.engine.local import Local, Options
 from replay.engine.session import NoSpark
-from replay.engine.slicing import LIMITS, Limits, slices
+from replay.engine.slicing import LIMITS, Limits, bundles, slices
 from replay.engine.spark import Spark
+from replay.engine.tasks import Numbered
 from replay.errors import ArchiveCorrupt
 from replay.progress import Unseen
 from tests.recorded import recorded_entries
@@ -63,6 +64,18 @@ def test_whole_partitions_need_no_shuffle(spark: SparkSession, folder: Path) -> 
     for limits, count in [(LIMITS, 0), (LIMITS._replace(slice_rows=50), 1)]:
         assert shuffles(spark, asked, limits) == count
         assert Spark(spark, limits).states([asked]) == [expected]
+
+
+@pytest.mark.parametrize("task_rows", [1, 50, 300, 10**9])
+def test_tasks_keep_every_slot_busy(spark: SparkSession, folder: Path, task_rows: int) -> None:
+    """There are as many as slots, or a multiple of it, unless there is less to do."""
+    works = Spark(spark).works([question(folder)] * 3)
+    numbered = [Numbered(number, 0, work) for number, work in enumerate(works)]
+    tasks = bundles(numbered, 2, Limits(task_rows=task_rows))
+    assert sorted(one.number for some in tasks for one in some) == list(range(len(works)))
+    assert len(tasks) % 2 == 0 or len(tasks) == len(works)
+    rows = sum(work.part.rows for work in works)
+    assert len(tasks) >= min(len(works), rows / task_rows)
 
 
 def test_slices_end_where_segments_do(folder: Path) -> None:

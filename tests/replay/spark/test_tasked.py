@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from replay.engine import tasked
+from replay.engine import parcels as engine_parcels
 from replay.engine.executors import InTurn, Processes, unpacked
+from replay.engine.parcels import parcels
 from replay.engine.tasked import THINGS, WAVE, SparkTasks, carried_out
 from replay.errors import ArchiveCorrupt
 from replay.progress import Unseen
@@ -168,12 +169,13 @@ def test_nothing_is_nested_too_deeply(spark: SparkSession) -> None:
 @pytest.mark.parametrize("most", [1, 7, 1_000])
 def test_large_findings_come_in_pieces(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them small enough for the JVM; together they are what was found."""
-    monkeypatch.setattr(tasked, "BATCH_BYTES", most)
+    monkeypatch.setattr(engine_parcels, "PIECE_BYTES", most)
     things: Sequence[int] = [300, 0, 4]
     handed = [pickle.dumps((numbers, thing)) for thing in things]
     batches = pa.table([range(len(things)), handed], schema=THINGS).to_batches()
-    pieces = list(carried_out(iter(batches)))
-    assert all(len(one["found"][0].as_py()) <= most for one in pieces)
-    joined = tasked._joined(pa.Table.from_batches(reversed(pieces)), len(things))
+    handed_on = list(carried_out(iter(batches)))
+    assert all(len(one["content"][0].as_py()) <= most for one in handed_on)
+    assert len(handed_on) > len(things) or most == 1_000
+    joined = parcels(pa.Table.from_batches(reversed(handed_on)))
     for parcel, thing in zip(joined, things, strict=True):
-        assert list(unpacked(parcel, numbers, thing)) == list(numbers(thing))
+        assert list(unpacked(parcel.content, numbers, thing)) == list(numbers(thing))

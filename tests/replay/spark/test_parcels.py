@@ -1,0 +1,44 @@
+"""What tasks hand to each other: whatever way pieces come, they are what was sent."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replay.engine import parcels
+from replay.engine.parcels import PIECES, Parcel, pieces, rows_content, rows_of, wrong_content
+from replay.errors import ArchiveCorrupt
+
+sent = st.dictionaries(
+    st.tuples(st.integers(0, 3), st.integers(0, 12)), st.binary(min_size=1, max_size=40)
+)
+
+
+@given(sent, st.integers(1, 50), st.randoms(use_true_random=False))
+def test_pieces_come_together(
+    sent: dict[tuple[int, int], bytes], most: int, chance: object
+) -> None:
+    """By work and slice, in the order of their numbers."""
+    whole = [Parcel(*place, content) for place, content in sent.items()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parcels, "PIECE_BYTES", most)
+        batches = [piece for one in whole for piece in pieces(one)]
+    assert all(len(one["content"][0].as_py()) <= most for one in batches)
+    chance.shuffle(batches)  # type: ignore[attr-defined]
+    assert list(parcels.parcels(pa.Table.from_batches(batches, PIECES))) == sorted(whole)
+
+
+def test_rows_are_rows_again() -> None:
+    """Types, chunks, dictionaries of several files, and none at all."""
+    keys = [
+        pa.array(some, pa.binary()).dictionary_encode() for some in ([b"a", b"b"], [b"b", None])
+    ]
+    tables = [pa.table({"offset": [at, at + 1], "key": key}) for at, key in enumerate(keys)]
+    for table in (pa.concat_tables(tables), tables[0].slice(0, 0)):
+        assert rows_of(rows_content(table)).equals(table)
+
+
+def test_what_is_wrong_is_told() -> None:
+    """Whatever letters a name has."""
+    with pytest.raises(ArchiveCorrupt, match=r"^file \\ud800 is damaged$"):
+        rows_of(wrong_content("file \ud800 is damaged"))
