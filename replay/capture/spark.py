@@ -5,7 +5,7 @@ Where topics begin and end, and that they are what was archived, is found out as
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -64,7 +64,8 @@ class Source(NamedTuple):
     def read(self, spans: Spans, isolation: str) -> DataFrame:
         """The records of these spans."""
         wanted = {
-            "subscribe": ",".join(sorted({topic for topic, _ in spans})),
+            # Whoever subscribes to a topic has to say of each of its partitions where to begin.
+            "assign": assigned(spans),
             "startingOffsets": vector({place: span.start for place, span in spans.items()}),
             "endingOffsets": vector({place: span.stop for place, span in spans.items()}),
         }
@@ -88,6 +89,14 @@ class Source(NamedTuple):
                 "Spark has no Kafka source here: fetch its jars with `make spark-jars`, and give "
                 "their folder as --jars"
             ) from None
+
+
+def assigned(partitions: Iterable[Place]) -> str:
+    """Partitions as the source takes them: JSON, by topic."""
+    found: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        found.setdefault(topic, []).append(partition)
+    return json.dumps(found)
 
 
 def vector(offsets: Mapping[Place, int]) -> str:

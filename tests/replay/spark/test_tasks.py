@@ -16,7 +16,7 @@ from replay.archive.segments import SCHEMA, SIZES
 from replay.archive.store import Folder
 from replay.capture.capture import COMMIT_RECORDS
 from replay.capture.secrets import kept
-from replay.capture.spark import parts_of, places, vector
+from replay.capture.spark import assigned, parts_of, places, vector
 from replay.capture.spark_tasks import Answer, Job, Seen, archive_rows, archived, runs
 from replay.kernels.batches import batch
 from tests.replay.archived import NAME, archive
@@ -140,6 +140,7 @@ def test_vectors_are_those_of_spark() -> None:
     found = {("t", 0): 5, ("t", 11): -2, ("u", 0): 0}
     assert vector(found) == '{"t": {"0": 5, "11": -2}, "u": {"0": 0}}'
     assert places(vector(found)) == found
+    assert assigned(found) == '{"t": [0, 11], "u": [0]}'
 
 
 def test_a_batch_is_a_batch(tmp_path: Path) -> None:
