@@ -26,6 +26,7 @@ from replay.cli.asking import (
     planned,
 )
 from replay.cli.engines import Choice, engine_options
+from replay.cli.explaining import explain, explain_option
 from replay.cli.printing import output_option, print_json, say, table
 from replay.engine.asked import Asked as Question
 from replay.engine.plan import Plan
@@ -80,6 +81,7 @@ class _Compared(NamedTuple):
 @click.option("--to-cluster", metavar="NAME", help="The other side. [default: the same]")
 @connectors_option
 @engine_options
+@explain_option
 @file_option("--file")
 @output_option("parquet", about="Tables for people, JSON or Parquet for machines.")
 def command(  # noqa: PLR0913 - click passes every option by name
@@ -92,6 +94,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
     to_cluster: str | None,
     connectors: tuple[str, ...],
     engine: Choice,
+    is_explained: bool,
     output: str,
     file: Path | None,
 ) -> None:
@@ -109,7 +112,11 @@ def command(  # noqa: PLR0913 - click passes every option by name
         (other,) = asked._replace(clusters=(to_cluster,)).opened() if to_cluster else (cluster,)
         before = _Side(asked, cluster, begin, profiles[0])
         sides.append((before, _Side(asked, other, until, profiles[-1])))
-    known = _known([side for both in sides for side in both], engine)
+    questions = [side.question() for both in sides for side in both]
+    if is_explained:
+        explain(answering.plans(engine, questions), output)
+        return
+    known = _known([side for both in sides for side in both], questions, engine)
     found = [_compared(next(known), next(known), connectors) for _ in sides]
     check_connectors(connectors, {name for one in found for name in _names(one)})
     if file is not None:
@@ -132,9 +139,10 @@ def _check(
         raise click.UsageError("--to-cluster is compared with one: name it with --cluster")
 
 
-def _known(sides: Sequence[_Side], engine: Choice) -> Iterator[_Known]:
+def _known(
+    sides: Sequence[_Side], questions: Sequence[Question], engine: Choice
+) -> Iterator[_Known]:
     """What was known on each side."""
-    questions = [side.question() for side in sides]
     with answering.engine(engine, questions) as opened:
         answers = opened.states(questions)
     for side, question, (state,) in zip(sides, questions, answers, strict=True):

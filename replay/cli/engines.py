@@ -66,6 +66,14 @@ class Executing(NamedTuple):
     choice: Choice = Choice(AUTO, None, ())
     jobs: int = 1
 
+    @property
+    def named(self) -> tuple[str, str]:
+        """The engine that it comes to, and how it goes about it."""
+        if self.choice.is_spark:
+            return SPARK, f"by tasks at {self.choice.where.master}"
+        here = "this process" if self.jobs == 1 else f"{self.jobs} processes"
+        return HERE, f"in {here}: no JVM is started"
+
     def by(self, progress: Progress) -> AbstractContextManager[Executor]:
         """Whoever it is, as long as it takes."""
         return self.choice.executor(self.jobs, progress)

@@ -21,6 +21,7 @@ from replay.cli.asking import (
     to_option,
 )
 from replay.cli.engines import Executing, executing_options
+from replay.cli.explaining import explain, explain_option, passed_over
 from replay.cli.printing import output_option, print_json, say, table
 from replay.cli.progress import bar
 from replay.engine.plan import Plan
@@ -54,6 +55,7 @@ class _Step(NamedTuple):
 @to_option
 @output_option("parquet", about="Tables for people, JSON or Parquet for machines.")
 @executing_options
+@explain_option
 def history(  # noqa: PLR0913 - click passes every option by name
     asked: Asked,
     name: str,
@@ -63,6 +65,7 @@ def history(  # noqa: PLR0913 - click passes every option by name
     output: str,
     file: Path | None,
     executing: Executing,
+    is_explained: bool,
 ) -> None:
     """Every record in ARCHIVE that concerns a connector, in order, and what it meant for it.
 
@@ -75,6 +78,9 @@ def history(  # noqa: PLR0913 - click passes every option by name
         for profile in asked.profiles(releases)
         for plan in [planned(asked.local(cluster, derived=False), moment, [profile])]
     ]
+    if is_explained:
+        explain([passed_over(job.cluster, job.plan, 1, executing) for job in jobs], output)
+        return
     with bar() as shown, executing.by(shown) as executor:
         shown.begin("reading", sum(part.rows for job in jobs for part in job.plan.parts))
         gone = zip(jobs, executor.run(_gone_over, jobs), strict=True)

@@ -25,10 +25,10 @@ from replay.cli.asking import (
     to_option,
 )
 from replay.cli.engines import Choice, engine_options
+from replay.cli.explaining import explain, explain_option
 from replay.cli.printing import output_option, print_json, say, table
 from replay.engine import asked as engine_asked
 from replay.engine.digest import digest
-from replay.engine.explain import Explained
 from replay.engine.plan import Plan
 from replay.engine.rows import Row, rows, table_of, unreadable
 from replay.errors import ReplayError
@@ -56,7 +56,7 @@ class _Answer(NamedTuple):
 @connectors_option
 @engine_options
 @click.option("--from-segments", is_flag=True, help="Read no snapshots and no winners.")
-@click.option("--explain", is_flag=True, help="Tell what would be read, and read nothing.")
+@explain_option
 @output_option("parquet", about="Tables for people, JSON or Parquet for machines.")
 @to_option
 def state(  # noqa: PLR0913 - click passes every option by name
@@ -67,7 +67,7 @@ def state(  # noqa: PLR0913 - click passes every option by name
     *,
     engine: Choice,
     from_segments: bool,
-    explain: bool,
+    is_explained: bool,
     output: str,
     file: Path | None,
 ) -> None:
@@ -82,8 +82,8 @@ def state(  # noqa: PLR0913 - click passes every option by name
         local = asked.local(cluster, derived=not from_segments)
         plan = planned(local, moment, profiles)
         questions.append(engine_asked.Asked(local, plan, profiles))
-    if explain:
-        _explain(answering.plans(engine, questions), output)
+    if is_explained:
+        explain(answering.plans(engine, questions), output)
         return
     with answering.engine(engine, questions) as opened:
         found_states = opened.states(questions)
@@ -185,19 +185,3 @@ def _cells(row: Row) -> tuple[str, ...]:
         str(len(row.offsets)) if row.offsets else NONE,
         "; ".join((*remarks, *row.remarks)),
     )
-
-
-def _explain(plans: list[Explained], output: str) -> None:
-    if output == "json":
-        print_json([plan._asdict() for plan in plans])
-        return
-    heads = ("CLUSTER", "ENGINE", "SNAPSHOT", "FILES", "ROWS READ", "OF", "TASKS", "SHUFFLES")
-    table(heads, [_explained(plan) for plan in plans])
-    for plan in plans:
-        kinds = ", ".join(f"{rows} of {kind}" for kind, rows in plan.rows_by_kind.items())
-        say(f"{plan.cluster}: {plan.why}; rows {kinds or 'none'}")
-
-
-def _explained(plan: Explained) -> tuple[str, ...]:
-    numbers = (plan.files, plan.rows, plan.rows_archived, plan.tasks, plan.shuffles)
-    return (plan.cluster, plan.backend, plan.snapshot or NONE, *map(str, numbers))

@@ -25,9 +25,11 @@ from replay.cli.asking import (
     to_option,
 )
 from replay.cli.engines import Executing, executing_options
+from replay.cli.explaining import explain, explain_option, passed_over
 from replay.cli.printing import output_option, print_json, say, table
 from replay.cli.progress import bar
 from replay.engine.executors import Executor
+from replay.engine.explain import Explained
 from replay.progress import Advance
 from replay.timeline.intervals import Interval, Moment, Seen
 from replay.timeline.rows import DIGESTS, INTERVALS, Row, of_digest, of_interval, write
@@ -53,6 +55,7 @@ DIGEST_SHOWN = 16
 @to_option
 @output_option("parquet", about="Tables for people, JSON or Parquet for machines.")
 @executing_options
+@explain_option
 def command(  # noqa: PLR0913 - click passes every option by name
     asked: Asked,
     moment: str | None,
@@ -64,6 +67,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
     output: str,
     file: Path | None,
     executing: Executing,
+    is_explained: bool,
 ) -> None:
     """From when until when each fact about the connectors in ARCHIVE held. Secrets are hidden.
 
@@ -81,6 +85,10 @@ def command(  # noqa: PLR0913 - click passes every option by name
         for cluster in asked.opened()
     ]
     kind = _DIGESTS if numbers else _INTERVALS
+    if is_explained:
+        plans = [_explained(job, _topics(job, numbers=numbers), executing) for job in jobs]
+        explain(plans, output)
+        return
     with bar() as shown, executing.by(shown) as executor:
         shown.begin("reading", sum(_records(job, numbers=numbers) for job in jobs))
         told = _told(jobs, kind, shown.advance, executor)
@@ -98,9 +106,17 @@ def command(  # noqa: PLR0913 - click passes every option by name
 
 def _records(job: Job, *, numbers: bool) -> int:
     """How many records are gone through."""
-    plan = job.plan
-    topics = [plan.topics.config] if numbers else told_of(job)
-    return sum(part.rows for topic in topics for part in plan.parts_of(topic))
+    topics = _topics(job, numbers=numbers)
+    return sum(part.rows for topic in topics for part in job.plan.parts_of(topic))
+
+
+def _topics(job: Job, *, numbers: bool) -> list[str]:
+    """Those whose records are gone through."""
+    return [job.plan.topics.config] if numbers else told_of(job)
+
+
+def _explained(job: Job, topics: Sequence[str], executing: Executing) -> Explained:
+    return passed_over(job.cluster, job.plan.only(topics), len(topics), executing)
 
 
 def _told(

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from controlplane.core.state import Topics
 from controlplane.logs.cuts import Cut
@@ -74,6 +75,10 @@ class Plan(msgspec.Struct, frozen=True):
     def busy(self) -> list[PartPlan]:
         """The parts of which anything is read."""
         return [part for part in self.parts if part.rows]
+
+    def only(self, topics: Sequence[str]) -> "Plan":
+        """The same for some topics."""
+        return replace(self, parts=tuple(part for one in topics for part in self.parts_of(one)))
 
     def parts_of(self, topic: str) -> list[PartPlan]:
         """What is to be read of a topic."""

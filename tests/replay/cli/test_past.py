@@ -157,6 +157,37 @@ def test_several_processes_tell_the_same(archive: Path, words: tuple[str, ...]) 
         assert call(command, archive, *rest, "-o", "json", "--jobs", jobs) == alone
 
 
+@pytest.mark.parametrize(
+    ("words", "rows", "tasks"),
+    [
+        (("timeline",), (298, 93), 2),
+        (("timeline", "--digests"), (100, 19), 1),
+        (("timeline", "--offsets", "--jobs", "2"), (354, 108), 3),
+        (("history", "--connector", "pages", "--engine", "spark"), (354, 108), 1),
+    ],
+)
+def test_what_would_be_read_is_told(
+    archive: Path, words: tuple[str, ...], rows: tuple[int, int], tasks: int
+) -> None:
+    """By whom and in how many pieces, and nothing is read for it."""
+    command, *rest = words
+    told = call(command, archive, *rest, "--explain", "-o", "json").json
+    assert [(one["rows"], one["tasks"], one["shuffles"]) for one in told] == [
+        (count, tasks, 0) for count in rows
+    ]
+    assert {one["backend"] for one in told} == {"spark" if "spark" in words else "local"}
+    said = call(command, archive, *rest, "--explain").out
+    assert ("in 2 processes: no JVM is started" in said) == ("--jobs" in words)
+
+
+def test_a_diff_tells_of_both_sides(archive: Path) -> None:
+    """Each is a state, from the nearest snapshot."""
+    words = ("diff", archive, "--cluster", "life", "--from", "config@3", "--explain")
+    before, after = call(*words, "-o", "json").json
+    assert before["rows"] < after["rows"] <= 354
+    assert before["ends"]["connect-configs"] == [4]
+
+
 def test_diff_and_history_as_parquet(archive: Path, tmp_path: Path) -> None:
     """The same rows as in JSON; values are JSON text."""
     words = ("diff", archive, "--cluster", "roll", "--from", "config@9", "--to", "config@11")
