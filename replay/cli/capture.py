@@ -138,7 +138,7 @@ def capture(  # noqa: PLR0913 - click passes every option by name
     output: str,
     **topics: str | None,
 ) -> None:
-    """Archive LOGs in ARCHIVE, a folder or s3://bucket/folder, which is made if need be.
+    """Archive LOGs in ARCHIVE, a folder or s3a://bucket/folder, which is made if need be.
 
     A LOG is kafka://host:port, an embedded log, or a dump as `controlplane import` takes it. Its
     cluster is called NAME; without one, after the file, or as a Kafka cluster calls itself.

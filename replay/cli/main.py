@@ -11,7 +11,6 @@ from controlplane.core.safe_text import safe
 from controlplane.core.state import SharedTopic
 from controlplane.logs.log import LogError
 from replay.cli.codes import INTERRUPTED, REFUSED
-from replay.compat import BadRoll
 from replay.errors import ReplayError
 
 
@@ -45,7 +44,7 @@ COMMANDS = {
 EXTRAS = {"pyarrow": "replay", "numpy": "replay", "pyspark": "spark", "py4j": "spark"}
 """What not everybody installs, and what it comes with."""
 
-_INPUT = (LogError, UnknownRelease, UnknownMoment, SharedTopic, BadRoll, ReplayError)
+_INPUT = (LogError, UnknownRelease, UnknownMoment, SharedTopic, ReplayError)
 """What is wrong with what we are given."""
 
 
@@ -99,5 +98,5 @@ def main() -> None:
 
     A LOG is kafka://host:port, an embedded log (a SQLite file, also sqlite:///path), or a file of
     records: a history (.log.jsonl), the output of kcat -J or of kafka-console-consumer. An ARCHIVE
-    is a folder that `capture` has made, or such a place in an object store: s3://bucket/folder.
+    is a folder that `capture` has made, or such a place in an object store: s3a://bucket/folder.
     """

@@ -26,7 +26,7 @@ SHOWN = 20
 @conf_option
 @output_option()
 def verify(archive: str, names: tuple[str, ...], head: str | None, conf: Conf, output: str) -> None:
-    """Look at every byte of ARCHIVE: a folder, or s3://bucket/folder.
+    """Look at every byte of ARCHIVE: a folder, or s3a://bucket/folder.
 
     Manifests must be a chain, files must be what manifests tell. The hash of the last manifest is
     printed: kept elsewhere and given as --head, it shows whether the end was cut off. Exit code 0:

@@ -1,6 +1,7 @@
 """Archives in an object store, which is told of in Hadoop's words: a real endpoint over HTTP."""
 
 import os
+import pickle
 import re
 import zipfile
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from replay.archive.cluster import open_clusters
 from replay.archive.hadoop import Settings, for_arrow
 from replay.archive.objects import CLAIM_S, Objects
 from replay.archive.segments import opened, row_groups
-from replay.archive.store import open_store
+from replay.archive.store import Store, open_store
 from replay.archive.verify import verified
 from replay.errors import BadSetting, NoArchive, NotWritable
 from tests.recorded import recorded_entries
@@ -205,6 +206,7 @@ def test_settings_that_are_wrong(store: Bucket, told: dict[str, str], sentence: 
     ],
 )
 def test_places_that_are_wrong(store: Bucket, where: str, sentence: str) -> None:
+    """One sentence, which repeats no key that a URL has in it."""
     said = refusal(call("state", where, *store.conf()))
     assert sentence in said
     assert "nonsense" not in said
@@ -220,8 +222,9 @@ def test_captures_that_cannot_write(store: Bucket) -> None:
 
 
 def test_a_core_site_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it have to be there."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    assert "is no archive" in refusal(call("state", tmp_path))  # a folder without the file will do
+    assert "is no archive" in refusal(call("state", tmp_path))
     (tmp_path / "core-site.xml").write_text("no XML")
     assert "core-site.xml cannot be read (" in refusal(call("state", tmp_path))
 
@@ -245,6 +248,15 @@ def test_a_store_that_goes_away(store: Bucket) -> None:
         next(row_groups(file)).read("value")
     with pytest.raises(NotWritable, match=r"cannot be written \(NETWORK_CONNECTION"):
         cluster.store.take("a/b", b"")
+
+
+def test_who_is_handed_a_store(store: Bucket) -> None:
+    """A task of a capture's gets in by what it was handed."""
+    there: Store = pickle.loads(
+        pickle.dumps(open_store("s3a://fleet/handed", Settings(store.hadoop)))
+    )
+    assert there.add("a/b", b"content")
+    assert store.system.open_input_stream("fleet/handed/a/b").read() == b"content"
 
 
 # --- names that are taken -------------------------------------------------------------------------
@@ -281,6 +293,7 @@ def objects(request: pytest.FixtureRequest, store: Bucket, tmp_path: Path) -> Ob
 
 
 def test_a_name_that_is_taken(objects: Objects) -> None:
+    """Nobody gets it again, and no claims are left."""
     assert [objects.take("a/b", content) for content in (b"first", b"second")] == [True, False]
     assert (objects.read("a/b"), [*objects.walk("a")]) == (b"first", ["a/b"])
 
