@@ -9,7 +9,7 @@ from typing import NamedTuple
 import boto3
 import pytest
 from moto import settings
-from moto.core.responses import ActionAuthenticatorMixin
+from moto.core.authorization import ActionAuthenticatorMixin
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
