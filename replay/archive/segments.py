@@ -131,10 +131,21 @@ class RowGroup(NamedTuple):
             ArchiveCorrupt: they cannot be read.
         """
         try:
-            whole = self.file.parquet.read_row_group(self.number, list(columns), use_threads=False)
+            return self._decoded(list(columns)).slice(self.begin, len(self))
         except (pa.ArrowException, OSError) as error:
             raise _damaged(self.file.name, error) from None
-        return whole.slice(self.begin, len(self))
+
+    def _decoded(self, columns: list[str]) -> pa.Table:
+        """The rows up to the last that is wanted: where a cut lies, the rest is not decoded."""
+        parquet, number = self.file.parquet, self.number
+        if self.end == parquet.metadata.row_group(number).num_rows:
+            return parquet.read_row_group(number, columns, use_threads=False)
+        found: list[pa.RecordBatch] = []
+        for batch in parquet.iter_batches(self.end, [number], columns, use_threads=False):
+            found.append(batch)
+            if sum(map(len, found)) >= self.end:
+                break
+        return pa.Table.from_batches(found)
 
     # Of the whole row group, by its statistics: nothing is read for them.
 
