@@ -7,9 +7,10 @@ from itertools import pairwise
 import msgspec
 
 from controlplane.core.profiles import RELEASES, Profile
+from replay.errors import ReplayError
 
 
-class BadRoll(ValueError):
+class BadRoll(ReplayError):
     """A way of changing the release that is none. The message says why, and what to say instead."""
 
 

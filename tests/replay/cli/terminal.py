@@ -3,6 +3,7 @@
 import io
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -74,14 +75,14 @@ class Running(NamedTuple):
     process: "subprocess.Popen[str]"
     terminal: Terminal
 
-    def wait_for(self, text: str) -> None:
-        """Wait until the terminal shows it."""
+    def wait_for(self, pattern: str) -> None:
+        """Wait until the terminal shows such a thing."""
         for _ in range(PATIENCE_S * LOOKS_A_SECOND):
-            if text in self.terminal.shown:
+            if re.search(pattern, self.terminal.shown):
                 return
             assert self.process.poll() is None, self.terminal.shown
             time.sleep(1 / LOOKS_A_SECOND)
-        raise AssertionError(f"{text!r} is not shown, but {self.terminal.shown!r}")
+        raise AssertionError(f"{pattern!r} is not shown, but {self.terminal.shown!r}")
 
     def interrupted(self) -> Seen:
         """Press Ctrl-C, which all its processes hear, and wait for the end of all of them."""

@@ -1,0 +1,105 @@
+"""Ctrl-C, pressed at a terminal in the middle of it: one sentence, and nothing is left behind."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from replay.cli.codes import INTERRUPTED
+from tests.replay.cli.calling import call, content
+from tests.replay.cli.terminal import Seen, running
+
+RECORDS = 40_000
+"""So many that every command takes seconds."""
+
+CONNECTORS = 50
+
+UNDER_WAY = rf"[ m][1-9]\d*/{RECORDS}"
+"""What a bar shows that has begun to grow."""
+
+
+@pytest.fixture(scope="module")
+def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A long log of configs, as JSON lines."""
+    file = tmp_path_factory.mktemp("dump") / "long.jsonl"
+    file.write_bytes(b"".join(msgspec.json.encode(_line(at)) + b"\n" for at in range(RECORDS)))
+    return file
+
+
+def _line(offset: int) -> dict[str, object]:
+    name = f"c{offset % CONNECTORS}"
+    value = f'{{"properties":{{"name":"{name}","n":"{offset}","password":"{offset}"}}}}'
+    place = {"topic": "connect-configs", "partition": 0, "offset": offset}
+    return place | {"timestamp": 1_000 + offset, "key": f"connector-{name}", "value": value}
+
+
+@pytest.fixture(scope="module")
+def archive(dump: Path) -> Path:
+    """The same, archived."""
+    folder = dump.with_name("archive")
+    assert call("capture", f"long={dump}", folder, "--format", "histories").code == 0
+    return folder
+
+
+def assert_ended(seen: Seen, sentence: str) -> None:
+    """Exit code 130 and a sentence below the bar; that nobody has the terminal open is known."""
+    assert seen.code == INTERRUPTED
+    assert seen.out == ""
+    assert seen.terminal.splitlines()[-1].endswith(sentence)
+    assert "Traceback" not in seen.terminal
+
+
+@pytest.mark.parametrize(
+    ("words", "says", "sentence"),
+    [
+        (("state", "--profile", "all", "--from-segments"), UNDER_WAY, "interrupted"),
+        (("timeline", "--profile", "all"), UNDER_WAY, "interrupted"),
+        (("timeline", "--profile", "all", "--jobs", "2"), "reading", "interrupted"),
+        (("timeline", "--profile", "all", "--jobs", "2"), r"0:00:01", "interrupted"),
+        (("audit",), "auditing", "with --resume FOLDER they would have been kept"),
+    ],
+)
+def test_questions_end_at_once(
+    archive: Path, words: tuple[str, ...], says: str, sentence: str
+) -> None:
+    """The archive is as it was, for they write nothing."""
+    before = content(archive)
+    command, *options = words
+    with running(command, archive, *options) as asked:
+        asked.wait_for(says)
+        assert_ended(asked.interrupted(), sentence)
+    assert content(archive) == before
+
+
+def test_a_capture_goes_on_where_it_was(dump: Path, tmp_path: Path) -> None:
+    """What counted counts, the archive is sound, and in the end it is that of nobody's Ctrl-C."""
+    half = tmp_path / "half.jsonl"
+    half.write_bytes(b"".join(dump.read_bytes().splitlines(keepends=True)[: RECORDS // 2]))
+    key = tmp_path / "key"
+    key.write_text(
+        "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWYwMTIzNDU2Nzg5YWJjZGVmMDEyMzQ1Njc4OWFiY2RlZg=="
+    )
+    how = (
+        tmp_path / "archive",
+        "--format",
+        "histories",
+        "--secrets",
+        "encrypt",
+        "--secrets-key",
+        key,
+    )
+    assert call("capture", f"long={half}", *how).code == 0
+    with running("capture", f"long={dump}", *how) as capture:
+        capture.wait_for("connect-configs")
+        seen = capture.interrupted()
+    assert_ended(seen, "interrupted: the next capture goes on where this one was")
+    assert archived(tmp_path / "archive") == RECORDS // 2
+    assert call("capture", f"long={dump}", *how).code == 0
+    assert archived(tmp_path / "archive") == RECORDS
+
+
+def archived(archive: Path) -> int:
+    """How many records an archive has, of which every byte was looked at."""
+    said = call("verify", archive, "-o", "json")
+    assert said.code == 0
+    return int(said.json[0]["records"])
