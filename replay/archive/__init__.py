@@ -10,6 +10,7 @@
 Nothing is ever changed or removed. A file counts once a manifest names it; one that no manifest
 names was left by an append that died, and is nobody's. So an append is its manifest: there or not.
 
-`store` is where files lie, `layout` how they are called, `segments` what is in one, `manifest` the
-chain, `cluster` what it amounts to, `appending` adds to it, `verify` looks at every byte.
+`store` is where files lie (`objects`: in an object store, of which `hadoop` has the settings),
+`layout` how they are called, `segments` what is in one, `manifest` the chain, `cluster` what it
+amounts to, `appending` adds to it, `verify` looks at every byte.
 """

@@ -29,7 +29,13 @@ def check_cluster(cluster: str) -> None:
 def clusters(store: Store) -> list[str]:
     """The clusters in an archive."""
     folders = (name.partition("cluster=") for name in store.names(""))
-    return [name for before, _, name in folders if not before and store.names(manifests(name))]
+    found = (name for before, cluster, name in folders if cluster and not before)
+    return [name for name in found if any(map(is_manifest, store.names(manifests(name))))]
+
+
+def is_manifest(name: str) -> bool:
+    """Whether a file in the folder of manifests is one: drafts and claims are none."""
+    return name.endswith(".json")
 
 
 def folder(cluster: str) -> str:

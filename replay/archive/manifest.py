@@ -141,8 +141,8 @@ def read_chain(store: Store, cluster: str) -> Chain:
     """
     manifests: list[Manifest] = []
     head = ""
-    names = [one for one in store.names(layout.manifests(cluster)) if one.endswith(".json")]
-    for number, name in enumerate(sorted(names), start=1):
+    names = filter(layout.is_manifest, store.names(layout.manifests(cluster)))
+    for number, name in enumerate(names, start=1):
         expected = layout.manifest(cluster, number)
         if f"{layout.manifests(cluster)}/{name}" != expected:
             raise ArchiveCorrupt(f"{expected} is missing: restore it")

@@ -9,6 +9,7 @@ both do: at most one goes on. Claims of the dead lapse; until then nobody gets t
 import os
 import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
@@ -109,14 +110,20 @@ class Objects:
         return any(time > lapsed for time in times.values())
 
     def _write(self, name: str, content: bytes) -> None:
-        path = self._path(name)
-        try:
-            if not isinstance(self._system, fs.S3FileSystem):  # which has no folders
-                self._system.create_dir(path.rpartition("/")[0], recursive=True)
-            with self._system.open_output_stream(path) as file:
-                file.write(content)
-        except OSError as error:
-            raise NotWritable(f"{self.where} cannot be written {why_not(error)}") from None
+        # What breaks off an upload would also close it, and so make count what was sent. Ctrl-C is
+        # heard in the main thread only: another one is through with it first.
+        with ThreadPoolExecutor(1) as thread:
+            upload = thread.submit(self._upload, self._path(name), content)
+            try:
+                upload.result()
+            except OSError as error:
+                raise NotWritable(f"{self.where} cannot be written {why_not(error)}") from None
+
+    def _upload(self, path: str, content: bytes) -> None:
+        if not isinstance(self._system, fs.S3FileSystem):  # which has no folders
+            self._system.create_dir(path.rpartition("/")[0], recursive=True)
+        with self._system.open_output_stream(path) as file:
+            file.write(content)
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}".rstrip("/")

@@ -12,7 +12,7 @@ import pyspark
 import pytest
 from pyarrow import fs
 
-from replay.archive import hadoop
+from replay.archive import hadoop, layout
 from replay.archive.cluster import open_clusters
 from replay.archive.hadoop import Settings, for_arrow
 from replay.archive.objects import CLAIM_S, Objects
@@ -21,7 +21,7 @@ from replay.archive.store import Store, open_store
 from replay.archive.verify import verified
 from replay.errors import BadSetting, NoArchive, NotWritable
 from tests.recorded import recorded_entries
-from tests.replay.archived import capture_into, log_of
+from tests.replay.archived import NAME, capture_into, log_of
 from tests.replay.buckets import LOGS, Bucket, archived, bucket, serving
 from tests.replay.cli.calling import call, refusal
 
@@ -304,6 +304,13 @@ def test_a_name_that_somebody_claims(objects: Objects) -> None:
     assert not objects.take("a/b", b"")
     assert objects.size("a/b") is None
     assert objects.take("a/c", b"")
+
+
+def test_a_first_append_that_died(objects: Objects) -> None:
+    """It is no cluster that could not be read, and the others can be."""
+    capture_into(objects, log_of(recorded_entries("aborted-3.9")))
+    objects.add(f"{layout.manifests('dead')}/_claims/0000000001.json-somebody", b"")
+    assert [one.name for one in open_clusters(objects)] == [NAME]
 
 
 def test_a_claim_lapses(tmp_path: Path) -> None:

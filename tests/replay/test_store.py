@@ -7,7 +7,8 @@ from pyarrow import fs
 
 from controlplane.core.profiles import Profile
 from replay.archive.cluster import open_cluster, open_clusters
-from replay.archive.store import Folder, Objects, Store, open_store
+from replay.archive.objects import Objects
+from replay.archive.store import Folder, Store, open_store
 from replay.archive.verify import verified
 from replay.errors import NoArchive
 from tests.recorded import recorded_entries
