@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 from controlplane.scenario.folds import Ask
 
-Wrong = Callable[[Sequence[Ask]], list[bool]]
-"""About which of these questions there is disagreement; asked for many at once."""
+Differ = Callable[[Sequence[Ask]], list[str]]
+"""For each of these questions what not all folds say; empty: they agree. Asked of many at once."""
 
 
-def smallest(ask: Ask, wrong: Wrong) -> Ask:
+def smallest(ask: Ask, differ: Differ) -> Ask:
     """A part of a log about which there is still disagreement, but without any record no more.
 
     Halves are left out first, then quarters, and in the end single records.
@@ -16,7 +16,7 @@ def smallest(ask: Ask, wrong: Wrong) -> Ask:
     size = len(ask.entries) // 2
     while size:
         without = [_without(ask, start, size) for start in range(0, len(ask.entries), size)]
-        still = [one for one, is_wrong in zip(without, wrong(without), strict=True) if is_wrong]
+        still = [one for one, text in zip(without, differ(without), strict=True) if text]
         if still:
             ask = min(still, key=lambda one: len(one.entries))
         size = min(size if still else size // 2, len(ask.entries) - 1)
@@ -33,7 +33,13 @@ def shown(ask: Ask) -> str:
     return f"Ask((\n{lines}), {ask.profile!r}, exactly_once={ask.exactly_once})"
 
 
-def disagreement(asks: Sequence[Ask], wrong: Wrong) -> str:
-    """The smallest log of the first question about which there is disagreement; empty: none."""
-    first = next((ask for ask, bad in zip(asks, wrong(asks), strict=True) if bad), None)
-    return "" if first is None else shown(smallest(first, wrong))
+def disagreement(asks: Sequence[Ask], differ: Differ, closer: Differ | None = None) -> str:
+    """The smallest log of the first question about which there is disagreement, and what differs.
+
+    `closer` looks at more of a log, where `differ` is for very many.
+    """
+    first = next((ask for ask, text in zip(asks, differ(asks), strict=True) if text), None)
+    if first is None:
+        return ""
+    least = smallest(first, closer or differ)
+    return "\n".join([shown(least), *(closer or differ)([least])])

@@ -55,9 +55,9 @@ def batches(cluster: Cluster, folder: Path) -> Iterator[Batch]:
 def test_all_say_the_same(cluster: Cluster, folder: Path, spark: SparkSession) -> None:
     """The service's fold, the engine with and without snapshots, Spark, and SQL."""
     oracle = Oracle()
-    oracle.archive(folder, NAME)
-    sql = oracle.answer([Cut(ends=cluster.ends)])
-    assert not sql.unfollowed
+    oracle.archive(folder)
+    sql = oracle.answer([Cut(cluster.ends, cluster=NAME)])
+    assert not any(sql.unfollowed)
     profiles = [Profile.of(release) for release in RELEASES]
     local, derived = Local(cluster, Options(derived=False)), Local(cluster)
     asked = [Asked(one, one.plan(None, profiles), profiles) for one in (local, derived)]

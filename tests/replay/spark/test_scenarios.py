@@ -11,7 +11,7 @@ from controlplane.scenario.run import play_all, read, report
 from replay.refold import Refold
 from tests.cli.calling import call
 from tests.replay.archived import SMALL
-from tests.replay.spark.test_three_answers import SLICED
+from tests.replay.spark.three import SLICED
 from tests.scenario.test_failing import STORY, forgetful
 
 pytestmark = pytest.mark.java

@@ -22,9 +22,10 @@ class Rounds:
         self.asked = 0
         self._needed = {*needed}
 
-    def __call__(self, asks: Sequence[Ask]) -> list[bool]:
+    def __call__(self, asks: Sequence[Ask]) -> list[str]:
         self.asked += 1
-        return [self._needed <= {entry.offset for entry in one.entries} for one in asks]
+        held = [{entry.offset for entry in one.entries} for one in asks]
+        return ["one says so" if self._needed <= some else "" for some in held]
 
 
 def test_what_is_left_cannot_be_smaller() -> None:
@@ -40,6 +41,6 @@ def test_it_is_printed_to_be_copied() -> None:
     """Only where there is one."""
     asks = [ask(1, 2), ask(1, 2, 3, 4)]
     assert disagreement(asks, Rounds(9)) == ""
-    text = disagreement(asks, Rounds(3))
-    assert text == shown(ask(3))
+    text, _, why = disagreement(asks, Rounds(3)).rpartition("\n")
+    assert (text, why) == (shown(ask(3)), "one says so")
     assert eval(text.replace("exactly_once", "Topics(), exactly_once")) == ask(3)

@@ -1,8 +1,11 @@
-"""Spark says of a log what the service says of it: digest by digest, all in one job."""
+"""Three answers, always: the service, Spark and SQL say the same, or the smallest log is printed.
 
-from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
+Configs and offsets are told by all three. Statuses, and releases that SQL does not know, are told
+by two folds (here and in `test_two_folds`); one of them Kafka's own classes judge (`tests/oracle`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -10,102 +13,110 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from controlplane.core.entry import Entry
-from controlplane.core.moments import UnknownMoment
+from controlplane.core.order import before
 from controlplane.core.profiles import PROFILES, Profile
-from controlplane.core.state import ClusterState, Topics
+from controlplane.core.state import Topics
 from controlplane.scenario.folds import Ask
 from controlplane.scenario.story import read_story
 from replay.archive.segments import Sizes
-from replay.engine.asked import Asked
-from replay.engine.digest import digest
-from replay.engine.local import Local, Options
 from replay.engine.slicing import LIMITS
-from replay.engine.spark import Spark
-from replay.refold import Refold
 from tests.conftest import PROVE
-from tests.laws.entries import logs, profiles
+from tests.laws.entries import logs
 from tests.recorded import EXACTLY_ONCE, HISTORIES, recorded_entries
-from tests.replay.archived import SMALL, archive, log_of, served
 from tests.replay.spark.shrinking import disagreement
-from tests.replay.test_local import STORIES, moments, observed, spread
+from tests.replay.spark.three import Answers, Question, Three, some
+from tests.replay.sql.dense import dense_logs
+from tests.replay.sql.following import followed, whole
+from tests.replay.sql.oracle import RELEASES, TOPICS, Cut, Oracle
+from tests.replay.test_local import STORIES, observed, spread, vector
 
 pytestmark = pytest.mark.java
 
-LOGS = 1_700 if PROVE else 100
-CUT_UP = 200 if PROVE else 6
-"""Logs of which every prefix is asked for: each is some dozens of questions."""
+LOGS = 1_700 if PROVE else 60
+CONTESTED = LOGS // 15
+"""Logs in which keys of offsets may lie in two partitions: for each such moment Spark has one more
+job."""
 
-SLICED = LIMITS._replace(slice_rows=6)
-"""So few rows that partitions of short logs are sliced, and merged behind a shuffle."""
+TOLD_BY_SQL = [Profile.of(release) for release in RELEASES]
 
 
-def random_asks(count: int) -> list[Ask]:
-    """Questions about random logs, as hypothesis finds them: simple ones and odd ones."""
-    found: list[Ask] = []
+def drawn(strategy: st.SearchStrategy[list[Entry]], count: int) -> list[list[Entry]]:
+    """Random logs, as hypothesis finds them: simple ones and odd ones."""
+    found: list[list[Entry]] = []
 
     @settings(max_examples=count, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-    @given(logs(), profiles, st.booleans())
-    def collect(log: list[Entry], profile: Profile, exactly_once: bool) -> None:
-        alike = exactly_once and profile.exactly_once_support
-        found.append(Ask(tuple(log), profile, Topics(), alike))
+    @given(strategy)
+    def collect(log: list[Entry]) -> None:
+        found.append(log)
 
     collect()
     return found
 
 
-def by_the_service(ask: Ask) -> ClusterState:
-    """What the service makes of a log."""
-    log = log_of(list(ask.entries))
-    return served(log, None, [ask.profile], exactly_once=ask.exactly_once)[0]
+def asks_about_each(logs: Sequence[Sequence[Entry]]) -> list[Ask]:
+    """What each release of SQL's knows, with exactly-once support where that makes a difference."""
+    return [
+        Ask(tuple(log), profile, Topics(), exactly_once)
+        for log in logs
+        for exactly_once in ((False, True) if any(one.aborted for one in log) else (False,))
+        for profile in TOLD_BY_SQL
+        if profile.exactly_once_support or not exactly_once
+    ]
 
 
-def test_random_logs(spark: SparkSession) -> None:
-    """Hundreds in one job, with winners and without, in one piece and sliced."""
-    in_spark = Refold(spark, SMALL, SLICED)
-
-    def wrong(asks: Sequence[Ask]) -> list[bool]:
-        found = in_spark(asks)
-        expected = [by_the_service(ask) for ask in asks]
-        return [
-            one != other or digest(one) != digest(other)
-            for one, other in zip(found, expected, strict=True)
-        ]
-
-    asks = random_asks(LOGS)
-    assert len(asks) >= LOGS * 0.9  # hypothesis may have found that some are the same
-    assert disagreement(asks, wrong) == ""
+@pytest.fixture(scope="module")
+def oracle() -> Oracle:
+    """One for all: what it has read of one archive it forgets with the next."""
+    return Oracle()
 
 
-def test_random_logs_behind_every_record(spark: SparkSession, tmp_path: Path) -> None:
-    """And at every time: all prefixes in one job, from snapshots and winners and without."""
-    asked, expected = [], []
-    for number, ask in enumerate(random_asks(CUT_UP)):
-        log, readers = spread(list(ask.entries)), [ask.profile]
-        cluster, source = archive(tmp_path / str(number), log), log_of(log)
-        local = Local(cluster, Options(ask.exactly_once, derived=number % 2 == 0))
-        for moment in moments(log):
-            with suppress(UnknownMoment):  # of a record in a topic that nobody reads
-                expected.append(served(source, moment, readers, exactly_once=ask.exactly_once))
-                asked.append(Asked(local, local.plan(moment, readers), readers))
-    assert len(expected) > CUT_UP
-    assert Spark(spark, SLICED).states(asked) == expected
+def test_random_logs(spark: SparkSession, oracle: Oracle) -> None:
+    """The very same logs as of the very same records: one job, some queries, and the fold."""
+    dense = dense_logs(partitions=1)
+    found = drawn(dense | dense | logs(among=(TOPICS.config, TOPICS.status)), LOGS)
+    found += drawn(dense_logs() | logs(), CONTESTED)
+    named = {str(number): spread(log) for number, log in enumerate(found)}
+    asks = asks_about_each([log for log in followed(oracle, named).values() if log])
+    assert len({ask.entries for ask in asks}) > LOGS * 0.8  # hypothesis finds some of them twice
+    three = Three(spark, oracle)
+    assert disagreement(asks, partial(three.differ, moments=some), three.differ) == ""
 
 
-def test_recorded_clusters_at_every_observed_point(spark: SparkSession, tmp_path: Path) -> None:
-    """All of them in one job: from segments, and from what stands in for them."""
-    asked, expected = [], []
-    for name in STORIES:
-        entries = recorded_entries(name)
-        log = log_of(entries)
-        cluster = archive(tmp_path / name, entries, Sizes(40, 16))
-        exactly_once = name in EXACTLY_ONCE
-        points = observed(read_story(HISTORIES / f"{name}.story.jsonl"))
-        every = [one for one in PROFILES if one.exactly_once_support or not exactly_once]
-        for moment, readers in [*points.items(), (None, every)]:
-            expected += [served(log, moment, readers, exactly_once=exactly_once)] * 2
-            for derived in (True, False):
-                local = Local(cluster, Options(exactly_once, derived))
-                asked.append(Asked(local, local.plan(moment, readers), readers))
-    found = Spark(spark, SLICED._replace(slice_rows=50)).states(asked)
-    assert found == expected
-    assert len(found) > 100
+def test_recorded_clusters_at_every_observed_point(spark: SparkSession, oracle: Oracle) -> None:
+    """Releases of SQL's and those that were asked there; at the end every release there is."""
+    histories = {name: recorded_entries(name) for name in STORIES}
+    three = Three(spark, oracle, Sizes(40, 16), LIMITS._replace(slice_rows=50))
+    questions = [one for name in STORIES for one in asked_of(name, histories[name])]
+    answers = list(three.answers(histories, questions))
+    wrong = {
+        text: ask
+        for one in answers
+        for ask, text in zip(up_to(one, histories), one.disagreements(), strict=True)
+        if text
+    }
+    assert list(wrong) == [], disagreement(list(wrong.values())[:1], three.differ)
+    assert len(answers) == len(questions) > 250
+
+
+def asked_of(name: str, log: Sequence[Entry]) -> Iterator[Question]:
+    """What is asked of a history; with exactly-once support where that makes a difference."""
+    steps = read_story(HISTORIES / f"{name}.story.jsonl")
+    seen = observed(steps)
+    points = {vector(one): one.positions for one in steps if one.positions}
+    moments = [
+        *((Cut(ends, cluster=name), seen.get(point, [])) for point, ends in points.items()),
+        (whole(log, name), PROFILES),
+    ]
+    supported = name in EXACTLY_ONCE or any(one.aborted for one in log)
+    for exactly_once in (False, True) if supported else (False,):
+        for cut, others in moments:
+            readers = dict.fromkeys([*TOLD_BY_SQL, *others])
+            able = [one for one in readers if one.exactly_once_support or not exactly_once]
+            yield Question(cut._replace(exactly_once=exactly_once), able)
+
+
+def up_to(answers: Answers, logs: Mapping[str, Sequence[Entry]]) -> list[Ask]:
+    """The same questions about a log that ends where they were asked."""
+    cut, readers = answers.question
+    log = tuple(before(logs[cut.cluster], cut.ends or {}))
+    return [Ask(log, one, Topics(), cut.exactly_once) for one in readers]

@@ -13,7 +13,7 @@ select i.cut, r.*, i."offset", key is null as no_key, try(decode(key)) as k,
     case told.fate when 'zeros' then leading_zeros when 'json' then true else i.value is null or empty_is_null end
         and coalesce(told.fate, '') <> 'bad' as decodable,
     told.text::json as j,
-    coalesce(told.fate = 'unknown', false) or (key is not null and try(decode(key)) is null) as unknown
+    case when key is not null and try(decode(key)) is null then 'not plain UTF-8' else told.why end as why
 from inside i left join texts t on i.value = t.value cross join releases r;
 
 -- Of each record whose it is, and what it says; a value of null and the text null are one.
@@ -28,7 +28,7 @@ with kinds as (
     from records
     where decodable and not no_key
 )
-select cut, release, "offset", kind, unknown,
+select cut, release, "offset", kind,
     case kind when 'task-' then task.name else key_parts.rest end as name,
     v2, drops_tasks, drops_deferred, needs_config, fencing, keys, empty, is_map, j,
     case when is_map and json_type(properties) = 'OBJECT' then properties::varchar end as properties,
@@ -40,10 +40,17 @@ from (select *, case when k = 'session-key' then k else key_parts.kind end as ki
 -- --- what cannot be followed ----------------------------------------------------------------------------------------------
 
 create or replace temp table unfollowed as
-select distinct cut, "offset" from records where unknown
-union
-select distinct cut, "offset" from spoken
-where odd_task or has_twice(j) or odd_numbers(properties) or (is_map and regexp_matches(bare(j::varchar), '[0-9]{19}'));
+with reasons as (
+    select cut, "offset", why from records
+    union all
+    select cut, "offset", case
+            when odd_task then 'a task number in digits of another script'
+            when has_twice(j) then 'a field twice'
+            when odd_numbers(properties) or (is_map and regexp_matches(bare(j::varchar), '[0-9]{19}'))
+                then 'a number that releases read differently' end
+    from spoken
+)
+select cut, "offset", min(why) as why from reasons where why is not null group by all;
 
 -- --- connectors, and the commits between which tasks wait ---------------------------------------------------------------------
 

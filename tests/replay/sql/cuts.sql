@@ -1,20 +1,20 @@
 -- Which records are in, and seen: up to given ends of each partition, or up to a record in the one order (design.md, decision 1):
 -- the greatest timestamp of the partition so far, then the partition, then the offset, then the topic.
 --
--- Reads: raw(topic, partition, "offset", timestamp, key, value, aborted);
---        points(cut, by_ends, topic, partition, "offset", exactly_once); ends_given(cut, topic, partition, "end").
+-- Reads: raw(cluster, topic, partition, "offset", timestamp, key, value, aborted);
+--        points(cut, cluster, by_ends, topic, partition, "offset", exactly_once); ends_given(cut, topic, partition, "end").
 -- Makes: inside, offsets_inside (see config.sql, offsets.sql).
 
 create or replace temp table placed as
-select *, max(timestamp) over (partition by topic, partition order by "offset") as time from raw;
+select *, max(timestamp) over (partition by cluster, topic, partition order by "offset") as time from raw;
 
 create or replace temp table cut_ranks as
-select p.cut, p.by_ends, p.exactly_once, r.time, r.partition, r."offset", r.topic
-from points p left join placed r using (topic, partition, "offset");
+select p.cut, p.cluster, p.by_ends, p.exactly_once, r.time, r.partition, r."offset", r.topic
+from points p left join placed r using (cluster, topic, partition, "offset");
 
 create or replace temp table within as
 select c.cut, c.exactly_once, r.*
-from cut_ranks c cross join placed r
+from cut_ranks c join placed r using (cluster)
     left join ends_given e on e.cut = c.cut and e.topic = r.topic and e.partition = r.partition
 where case when c.by_ends then r."offset" < e."end"
     else (r.time, r.partition, r."offset", r.topic) <= (c.time, c.partition, c."offset", c.topic) end;

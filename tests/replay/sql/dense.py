@@ -91,13 +91,13 @@ CONFIG = ("connect-configs", 0)
 
 
 @st.composite
-def dense_logs(draw: st.DrawFn, max_size: int = 40) -> list[Entry]:
+def dense_logs(draw: st.DrawFn, max_size: int = 40, partitions: int = 3) -> list[Entry]:
     """Entries in the order of writing; most are of the config topic. Clocks run backwards."""
     ends: dict[tuple[str, int], int] = {}
     log = []
     for _ in range(draw(st.integers(0, max_size))):
         is_offset = draw(st.integers(0, 2)) == 0
-        place = ("connect-offsets", draw(st.integers(0, 2))) if is_offset else CONFIG
+        place = ("connect-offsets", draw(st.integers(0, partitions - 1))) if is_offset else CONFIG
         offset = ends.get(place, 0) + draw(st.sampled_from((0, 0, 2)))
         ends[place] = offset + 1
         key, value = draw(OFFSETS if is_offset else CONFIGS)

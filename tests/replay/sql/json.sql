@@ -21,26 +21,31 @@ create or replace macro has_half_pair(t) as regexp_matches(
 create or replace macro beginning(t) as
     t[1:list_filter(range(1, len(t) + 1), lambda i: t[i] in ('}', ']') and json_valid(t[1:i]))[1]];
 
--- The text as DuckDB can read it, and what became of it: json, zeros (if leading zeros are taken), blank, bad or unknown.
+-- What became of a text, and the text as DuckDB can read it: json, zeros (if leading zeros are taken), blank, bad or unknown, and why.
+create or replace macro read_as(became, t) as {'fate': became, 'text': t, 'why': null};
+create or replace macro unknown(why) as {'fate': 'unknown', 'text': null, 'why': why};
+
 create or replace macro read_text(t) as case
-    when t is null or contains(t, chr(0)) or starts_with(t, chr(65279)) or len(t) > 5000
-        or len(t) - len(translate(t, '[{', '')) > 500 then {'fate': 'unknown', 'text': null}
-    when regexp_full_match(t, '[ \t\r\n]*') then {'fate': 'blank', 'text': null}
-    when has_half_pair(t) then {'fate': 'unknown', 'text': null}
+    when t is null or contains(t, chr(0)) or starts_with(t, chr(65279)) then unknown('not plain UTF-8')
+    when len(t) > 5000 then unknown('longer than 5,000 characters')
+    when len(t) - len(translate(t, '[{', '')) > 500 then unknown('more than 500 brackets')
+    when regexp_full_match(t, '[ \t\r\n]*') then read_as('blank', null)
+    when has_half_pair(t) then unknown('half a surrogate pair')
     when json_valid(t) then case
-        when regexp_matches(bare(t), ',\s*[}\]]|[nN][aA][nN]|[iI][nN][fF]') then {'fate': 'bad', 'text': null}
-        when regexp_matches(bare(t), '[eE][-+]?[0-9]{4}|[0-9]{400}') then {'fate': 'unknown', 'text': null}
-        else {'fate': 'json', 'text': t} end
+        when regexp_matches(bare(t), ',\s*[}\]]|[nN][aA][nN]|[iI][nN][fF]') then read_as('bad', null)
+        when regexp_matches(bare(t), '[eE][-+]?[0-9]{4}|[0-9]{400}') then unknown('a number that releases read differently')
+        else read_as('json', t) end
     when not regexp_matches(t, '^[ \t\r\n]*[{\[]') then case
-        when regexp_matches(t, '^[ \t\r\n]*[-0-9tfn"]') then {'fate': 'unknown', 'text': null}
-        else {'fate': 'bad', 'text': null} end
+        when regexp_matches(t, '^[ \t\r\n]*(-?[0-9]|"|true|false|null)') then unknown('a word or number with something behind it')
+        else read_as('bad', null) end
     when beginning(t) is not null and beginning(t) <> '' then case
-        when regexp_matches(bare(beginning(t)), ',\s*[}\]]|[nN][aA][nN]|[iI][nN][fF]') then {'fate': 'unknown', 'text': null}
-        else {'fate': 'json', 'text': beginning(t)} end
+        when regexp_matches(bare(beginning(t)), ',\s*[}\]]|[nN][aA][nN]|[iI][nN][fF]')
+            then unknown('what DuckDB alone takes, with something behind it')
+        else read_as('json', beginning(t)) end
     when has_zeros(t) then case
-        when json_valid(without_zeros(t)) and not zeros_in_strings(t) then {'fate': 'zeros', 'text': without_zeros(t)}
-        else {'fate': 'unknown', 'text': null} end
-    else {'fate': 'bad', 'text': null} end;
+        when json_valid(without_zeros(t)) and not zeros_in_strings(t) then read_as('zeros', without_zeros(t))
+        else unknown('leading zeros in more than numbers') end
+    else read_as('bad', null) end;
 
 -- A text with numbers that releases may read differently: fractions, and integers of 19 digits or more.
 create or replace macro odd_numbers(j) as coalesce(regexp_matches(bare(j::varchar), '[0-9][.eE]|[0-9]{19}'), false);

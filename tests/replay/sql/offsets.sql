@@ -5,20 +5,23 @@
 -- Makes: offset_facts(cut, release, part, connector, item, value).
 
 create or replace temp table keys as
-select key, told.fate, told.text::json as j
+select key, told.fate, told.why, told.text::json as j
 from (select key, read_text(try(decode(key))) as told from (select distinct key from offsets_inside where key is not null));
 
 create or replace temp table subjects as
 select key, j->>0 as connector, j->1 as partition,
     (select to_json(list([f.key, f.type, f.value::varchar] order by f.key))::varchar from json_each(j->1) f) as identity,
-    coalesce(odd_numbers(j->1), false) or has_twice(j->1) or exists (from json_each(j->1) f where f.type in ('OBJECT', 'ARRAY')) as odd
+    case when odd_numbers(j->1) then 'a number that releases read differently'
+        when has_twice(j->1) then 'a field twice'
+        when exists (from json_each(j->1) f where f.type in ('OBJECT', 'ARRAY')) then 'a source partition with fields in fields' end as odd
 from keys
 where fate in ('json', 'zeros') and json_type(j) = 'ARRAY' and json_array_length(j) = 2
     and json_type(j->0) = 'VARCHAR' and json_type(j->1) = 'OBJECT';
 
 create or replace temp table unfollowed_offsets as
-select distinct cut, topic, partition, "offset" from offsets_inside
-where key in (select key from keys where fate = 'unknown' union select key from subjects where odd);
+select distinct o.cut, o.topic, o.partition, o."offset", coalesce(k.why, s.odd) as why
+from offsets_inside o join keys k using (key) left join subjects s using (key)
+where k.why is not null or s.odd is not null;
 
 create or replace temp table offset_facts as
 with winners as (

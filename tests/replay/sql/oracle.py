@@ -6,7 +6,7 @@ text, which `lines_of` makes of a folded state, too; equal states have the same 
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -16,9 +16,10 @@ import duckdb
 import pyarrow as pa
 from msgspec.structs import astuple
 
-from controlplane.core.entry import Entry
+from controlplane.core.entry import Entry, Position
 from controlplane.core.records import Target
 from controlplane.core.state import ClusterState, Topics
+from tests.replay.archived import NAME
 
 RELEASES = ("2.3", "3.4", "3.9")
 
@@ -29,8 +30,8 @@ TOPICS = Topics()
 Line = tuple[str, str, str, str]
 """Which table, whose row, which of several, and its value."""
 
-Unfollowed = tuple[str, int, int]
-"""Topic, partition and offset of a record of which SQL cannot tell what Java makes of it."""
+Unfollowed = dict[Position, str]
+"""Records of which SQL cannot tell what Java makes of them, and why."""
 
 
 class Cut(NamedTuple):
@@ -39,6 +40,7 @@ class Cut(NamedTuple):
     ends: Mapping[str, Sequence[int]] | None = None
     record: tuple[str, int, int] | None = None
     exactly_once: bool = False
+    cluster: str = NAME
 
 
 class Answer(NamedTuple):
@@ -46,32 +48,45 @@ class Answer(NamedTuple):
 
     lines: dict[tuple[int, str], set[Line]]
     """By number of the cut and release."""
-    unfollowed: set[Unfollowed]
+    unfollowed: list[Unfollowed]
+    """By number of the cut."""
 
 
 class Oracle:
-    """A DuckDB that knows how to read JSON as Jackson does."""
+    """A DuckDB that knows how to read JSON as Jackson does.
 
-    def __init__(self) -> None:
+    `slip` may change the text of a script, to find out whether anybody would notice.
+    """
+
+    def __init__(self, slip: Callable[[str], str] = str) -> None:
         self._duck = duckdb.connect()
-        for name in ("releases", "json"):
-            self._duck.execute(script(name))
+        self._slip = slip
+        self._run("releases", "json")
 
-    def archive(self, folder: Path, cluster: str) -> None:
-        """Be asked about the archive of a cluster, from here on."""
-        files = folder / f"cluster={cluster}" / "topic=*" / "partition=*" / "segment-*.parquet"
+    def archive(self, folder: Path) -> None:
+        """Be asked about an archive, from here on."""
+        files = folder / "cluster=*" / "topic=*" / "partition=*" / "segment-*.parquet"
         self._duck.execute(
             "create or replace temp view raw as "
-            'select topic, partition::integer as partition, "offset", timestamp, key, value, '
-            f"aborted from read_parquet('{files}', hive_partitioning = true)"
+            "select cluster::varchar as cluster, topic, partition::integer as partition, "
+            '"offset", timestamp, key, value, aborted '
+            f"from read_parquet('{files}', hive_partitioning = true)"
         )
 
-    def log(self, entries: Iterable[Entry]) -> None:
-        """Be asked about a log in memory, from here on."""
-        columns = ("topic", "partition", "offset", "timestamp", "key", "value", "aborted")
-        rows = [{name: getattr(entry, name) for name in columns} for entry in entries]
+    def logs(self, named: Mapping[str, Iterable[Entry]]) -> None:
+        """Be asked about the logs of clusters in memory, from here on."""
+        columns = _RAW.names[1:]
+        rows = [
+            {"cluster": name, **{column: getattr(entry, column) for column in columns}}
+            for name, entries in named.items()
+            for entry in entries
+        ]
         self._duck.register("held", pa.Table.from_pylist(rows, schema=_RAW))
         self._duck.execute("create or replace temp view raw as from held")
+
+    def log(self, entries: Iterable[Entry]) -> None:
+        """Be asked about one log in memory, from here on."""
+        self.logs({NAME: entries})
 
     @contextmanager
     def turned(self, rule: str, release: str) -> Iterator[None]:
@@ -84,24 +99,31 @@ class Oracle:
     def answer(self, cuts: Sequence[Cut]) -> Answer:
         """The state at each cut, as each release has it."""
         self._cut(cuts)
-        for name in ("cuts", "config", "offsets"):
-            self._duck.execute(script(name))
+        self._run("cuts", "config", "offsets")
         asked = ((number, release) for number in range(len(cuts)) for release in RELEASES)
         lines: dict[tuple[int, str], set[Line]] = {place: set() for place in asked}
         facts = "from config_facts union all from offset_facts"
         for cut, release, part, *rest in self._duck.execute(facts).fetchall():
             lines[cut, release].add(_line(part, *rest))
-        unfollowed = self._duck.execute(
-            f"select '{TOPICS.config}', 0, \"offset\" from unfollowed union "
-            'select topic, partition, "offset" from unfollowed_offsets'
-        ).fetchall()
-        return Answer(lines, set(unfollowed))
+        unfollowed: list[Unfollowed] = [{} for _ in cuts]
+        left_out = self._duck.execute(
+            f"select cut, '{TOPICS.config}', 0, \"offset\", why from unfollowed union all "
+            'select cut, topic, partition, "offset", why from unfollowed_offsets'
+        )
+        for cut, topic, partition, offset, why in left_out.fetchall():
+            unfollowed[cut][Position(topic, partition, offset)] = why
+        return Answer(lines, unfollowed)
+
+    def _run(self, *scripts: str) -> None:
+        for name in scripts:
+            self._duck.execute(self._slip(script(name)))
 
     def _cut(self, cuts: Sequence[Cut]) -> None:
         points, ends = [], []
         for number, cut in enumerate(cuts):
             record = cut.record or (None, None, None)
-            points.append((number, cut.ends is not None, *record, cut.exactly_once))
+            whole = cut.ends is not None
+            points.append((number, cut.cluster, whole, *record, cut.exactly_once))
             for topic, some in (cut.ends or {}).items():
                 ends += [(number, topic, partition, end) for partition, end in enumerate(some)]
         self._duck.register("points", _table(_POINTS, points))
@@ -110,6 +132,7 @@ class Oracle:
 
 _RAW = pa.schema(
     [
+        ("cluster", pa.string()),
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("offset", pa.int64()),
@@ -122,6 +145,7 @@ _RAW = pa.schema(
 _POINTS = pa.schema(
     [
         ("cut", pa.int32()),
+        ("cluster", pa.string()),
         ("by_ends", pa.bool_()),
         ("topic", pa.string()),
         ("partition", pa.int32()),

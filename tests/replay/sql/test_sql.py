@@ -1,6 +1,5 @@
 """Three answers: SQL, the engine and the service say the same of configs and offsets."""
 
-from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -23,11 +22,12 @@ from tests.laws.entries import logs
 from tests.recorded import HISTORIES, recorded_entries
 from tests.replay.archived import NAME, archive, log_of, replayed, served
 from tests.replay.sql.dense import dense_logs
-from tests.replay.sql.oracle import RELEASES, TOPICS, Cut, Line, Oracle, Unfollowed, lines_of
+from tests.replay.sql.following import followed, whole
+from tests.replay.sql.oracle import RELEASES, TOPICS, Cut, Line, Oracle, lines_of
 
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
 
-EXAMPLES = 1_500 if PROVE else 100
+EXAMPLES = 1_500 if PROVE else 40
 RECORDS = 1_000_000 if PROVE else 20_000
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 """The smallest log that shows a disagreement is always looked for."""
@@ -36,31 +36,11 @@ PROFILES = {release: Profile.of(release) for release in RELEASES}
 
 READ = (TOPICS.config, TOPICS.offsets)
 
-UNFOLLOWED: dict[str, set[Unfollowed]] = {"odd-records-3.9": {(TOPICS.offsets, 3, 1)}}
-"""Records of recorded histories of which SQL cannot tell what becomes of them."""
-
 
 @pytest.fixture(scope="module")
 def oracle() -> Oracle:
     """One for all: what it has read of one log it forgets with the next."""
     return Oracle()
-
-
-def followed(oracle: Oracle, log: Sequence[Entry]) -> tuple[list[Entry], set[Unfollowed]]:
-    """A log without the records that SQL cannot follow, and which those are."""
-    oracle.log(one for one in log if one.topic in (*READ, "own"))
-    left_out = oracle.answer([whole(log)]).unfollowed
-    return [one for one in log if tuple(one.position) not in left_out], left_out
-
-
-def whole(log: Iterable[Entry]) -> Cut:
-    """All of a log."""
-    ends: dict[str, list[int]] = {}
-    for one in log:
-        parts = ends.setdefault(one.topic, [])
-        parts += [0] * (one.partition + 1 - len(parts))
-        parts[one.partition] = one.offset + 1
-    return Cut(ends)
 
 
 def agree(sql: set[Line], others: dict[str, set[Line]]) -> None:
@@ -79,15 +59,15 @@ def test_recorded_clusters_at_every_observed_point(
     name: str, oracle: Oracle, tmp_path: Path
 ) -> None:
     """Under all three releases, whichever was there."""
-    log, left_out = followed(oracle, recorded_entries(name))
-    assert left_out == UNFOLLOWED.get(name, set())
+    log = recorded_entries(name)
     cluster, source = archive(tmp_path, log, Sizes(40, 16)), log_of(log)
-    oracle.archive(tmp_path, NAME)
+    oracle.archive(tmp_path)
     steps = read_story(HISTORIES / f"{name}.story.jsonl")
     points = {msgspec.json.encode(one.positions).decode() for one in steps if one.positions}
     moments = sorted(points)
     cuts = [Cut(msgspec.json.decode(moment)) for moment in moments]
     answer = oracle.answer(cuts)
+    assert not any(answer.unfollowed)
     asked = list(PROFILES.values())
     for number, moment in enumerate(moments):
         local, service = replayed(cluster, moment, asked), served(source, moment, asked)
@@ -102,13 +82,13 @@ def test_random_logs_behind_every_record(
     oracle: Oracle, log: list[Entry], data: st.DataObject
 ) -> None:
     """Every prefix of the one order, with exactly-once support and without."""
-    log, _ = followed(oracle, log)
+    log = followed(oracle, {NAME: log})[NAME]
     if not log:
         return
     ordered = in_order(log)
     with TemporaryDirectory() as folder:
         cluster = archive(Path(folder), log)
-        oracle.archive(Path(folder), NAME)
+        oracle.archive(Path(folder))
         readers = (False, True) if any(one.aborted for one in log) else (False,)
         cuts = [
             Cut(record=one.position, exactly_once=exactly_once)
@@ -200,10 +180,10 @@ def test_a_larger_archive_by_digest(oracle: Oracle, tmp_path: Path) -> None:
     """At its end and in its middle."""
     log = large_log(RECORDS)
     cluster = archive(tmp_path, log, Sizes(RECORDS // 5, RECORDS // 10))
-    oracle.archive(tmp_path, NAME)
+    oracle.archive(tmp_path)
     middle = [one for one in log if one.topic == TOPICS.config][-1].offset // 2
     answer = oracle.answer([whole(log), Cut(record=(TOPICS.config, 0, middle))])
-    assert not answer.unfollowed
+    assert not any(answer.unfollowed)
     asked = list(PROFILES.values())
     for number, moment in enumerate((None, f"config@{middle}")):
         for release, state in zip(RELEASES, replayed(cluster, moment, asked), strict=True):

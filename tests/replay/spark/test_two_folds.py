@@ -1,0 +1,85 @@
+"""Spark says what the service says of whole states: statuses too, of every release, in one job."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from controlplane.core.entry import Entry
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.profiles import Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.scenario.folds import Ask
+from replay.engine.asked import Asked
+from replay.engine.digest import digest
+from replay.engine.local import Local, Options
+from replay.engine.spark import Spark
+from replay.refold import Refold
+from tests.conftest import PROVE
+from tests.laws.entries import logs, profiles
+from tests.replay.archived import SMALL, archive, log_of, served
+from tests.replay.spark.shrinking import disagreement
+from tests.replay.spark.three import SLICED
+from tests.replay.test_local import moments, spread
+
+pytestmark = pytest.mark.java
+
+LOGS = 1_700 if PROVE else 100
+CUT_UP = 200 if PROVE else 6
+"""Logs of which every prefix is asked for: each is some dozens of questions."""
+
+
+def random_asks(count: int) -> list[Ask]:
+    """Questions about random logs, as hypothesis finds them: simple ones and odd ones."""
+    found: list[Ask] = []
+
+    @settings(max_examples=count, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(logs(), profiles, st.booleans())
+    def collect(log: list[Entry], profile: Profile, exactly_once: bool) -> None:
+        alike = exactly_once and profile.exactly_once_support
+        found.append(Ask(tuple(log), profile, Topics(), alike))
+
+    collect()
+    return found
+
+
+def by_the_service(ask: Ask) -> ClusterState:
+    """What the service makes of a log."""
+    log = log_of(list(ask.entries))
+    return served(log, None, [ask.profile], exactly_once=ask.exactly_once)[0]
+
+
+def test_random_logs(spark: SparkSession) -> None:
+    """Hundreds in one job, with winners and without, in one piece and sliced."""
+    in_spark = Refold(spark, SMALL, SLICED)
+
+    def differ(asks: Sequence[Ask]) -> list[str]:
+        found = in_spark(asks)
+        expected = [by_the_service(ask) for ask in asks]
+        return [
+            "" if one == other and digest(one) == digest(other) else f"Spark: {one}\n{other}"
+            for one, other in zip(found, expected, strict=True)
+        ]
+
+    asks = random_asks(LOGS)
+    assert len(asks) >= LOGS * 0.9  # hypothesis may have found that some are the same
+    assert disagreement(asks, differ) == ""
+
+
+def test_random_logs_behind_every_record(spark: SparkSession, tmp_path: Path) -> None:
+    """And at every time: all prefixes in one job, from snapshots and winners and without."""
+    asked, expected = [], []
+    for number, ask in enumerate(random_asks(CUT_UP)):
+        log, readers = spread(list(ask.entries)), [ask.profile]
+        cluster, source = archive(tmp_path / str(number), log), log_of(log)
+        local = Local(cluster, Options(ask.exactly_once, derived=number % 2 == 0))
+        for moment in moments(log):
+            with suppress(UnknownMoment):  # of a record in a topic that nobody reads
+                expected.append(served(source, moment, readers, exactly_once=ask.exactly_once))
+                asked.append(Asked(local, local.plan(moment, readers), readers))
+    assert len(expected) > CUT_UP
+    assert Spark(spark, SLICED).states(asked) == expected

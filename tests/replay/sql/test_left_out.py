@@ -1,0 +1,97 @@
+"""Which records SQL leaves out, by reason: counted, so that they do not become more in silence."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import fold
+from controlplane.core.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.scenario.folds import Ask, Folds
+from controlplane.scenario.run import play_all, read
+from tests.conftest import ROOT
+from tests.recorded import recorded_entries
+from tests.replay.sql import test_limits as limits
+from tests.replay.sql.following import Log, followed, left_out, whole
+from tests.replay.sql.oracle import RELEASES, Oracle, Unfollowed, lines_of
+from tests.replay.test_local import STORIES
+
+REASONS = {*limits.VALUES.values(), *limits.KEYS.values(), *limits.OFFSET_KEYS.values()}
+
+HEADING = "| Left out |"
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Oracle:
+    """One for all: what it has read of one log it forgets with the next."""
+    return Oracle()
+
+
+@cache
+def of_scenarios() -> Mapping[str, Log]:
+    """Every log that a view in a scenario shows."""
+    asked: list[Ask] = []
+
+    def remember(asks: Sequence[Ask]) -> list[ClusterState]:
+        asked.extend(asks)
+        return [fold(a.entries, a.profile, exactly_once=a.exactly_once) for a in asks]
+
+    paths = sorted((ROOT / "scenarios").rglob("*.scenario"))
+    play_all([read(path) for path in paths], Folds(together={"remembered": remember}))
+    logs = dict.fromkeys(one.entries for one in asked if one.entries)
+    return {str(number): list(log) for number, log in enumerate(logs)}
+
+
+def recorded() -> Mapping[str, Log]:
+    """Every recorded history."""
+    return {name: recorded_entries(name) for name in STORIES}
+
+
+def counted(logs: Mapping[str, Log], odd: Mapping[str, Unfollowed]) -> Counter[str]:
+    """How many different records are left out, by reason."""
+    reasons = {_content(one): odd[name].get(one.position) for name, one in _every(logs)}
+    return Counter(why for why in reasons.values() if why is not None)
+
+
+def _every(logs: Mapping[str, Log]) -> Iterable[tuple[str, Entry]]:
+    return ((name, one) for name, log in logs.items() for one in log)
+
+
+def _content(one: Entry) -> tuple[str, bytes | None, bytes | None]:
+    return one.topic, one.key, one.value
+
+
+def documented() -> dict[str, tuple[int, int]]:
+    """By reason, how many records of histories and of scenarios the documentation admits."""
+    lines = iter((ROOT / "docs" / "architecture.md").read_text("utf-8").splitlines())
+    next(line for line in lines if line.startswith(HEADING))
+    next(lines)
+    found = {}
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        reason, _, histories, scenarios = (cell.strip() for cell in line.strip("|").split("|"))
+        found[reason] = int(histories), int(scenarios)
+    return found
+
+
+def test_what_is_left_out_is_written_down(oracle: Oracle) -> None:
+    """Each reason that there is, and each record that lies in the repository."""
+    histories, scenarios = (
+        counted(logs, left_out(oracle, logs)) for logs in (recorded(), of_scenarios())
+    )
+    assert documented() == {one: (histories[one], scenarios[one]) for one in REASONS}
+
+
+def test_all_logs_of_scenarios(oracle: Oracle) -> None:
+    """Without those few records SQL says of each what the fold says."""
+    logs = {name: log for name, log in followed(oracle, of_scenarios()).items() if log}
+    oracle.logs(logs)
+    answer = oracle.answer([whole(log, name) for name, log in logs.items()])
+    for number, log in enumerate(logs.values()):
+        for release in RELEASES:
+            assert answer.lines[number, release] == lines_of(fold(log, Profile.of(release)))
+    assert len(logs) > 150
