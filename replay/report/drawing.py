@@ -17,11 +17,11 @@ from replay.report.when import when
 LEAST_PERCENT = 0.25
 """How wide a span is drawn at least."""
 
-_HEIGHTS = {"FAILED": 100, "PAUSED": 44, "STOPPED": 18, "DESTROYED": 18}
+_HEIGHTS = {"FAILED": 100, "PAUSED": 44, "RESTARTING": 44, "STOPPED": 18, "DESTROYED": 18}
 """How high a state is drawn, in per cent of its lane."""
 
-_HEIGHT = 72
-"""… and any other."""
+_HEIGHT, _HURT_HEIGHT = 72, 100
+"""… and any other; and several states, if a failure is among them."""
 
 _SHAPES = {
     "created": "M0,-5 A5,5 0 1 1 -0.01,-5 Z",
@@ -85,7 +85,7 @@ def _span(span: Span, axis: Axis, index: Index | None) -> Html:
 
 def _box(state: str, x: str, width: str, words: Content = None, *, hurt: bool = False) -> Html:
     """A state from here to there."""
-    height = _HEIGHTS.get(state, _HEIGHT)
+    height = _HURT_HEIGHT if hurt else _HEIGHTS.get(state, _HEIGHT)
     kind = f"s-{state} s-hurt" if hurt else f"s-{state}"
     box = {"x": x, "width": width, "y": f"{(100 - height) // 2}%", "height": f"{height}%"}
     return el("rect", words, class_=kind, **box)
@@ -105,9 +105,9 @@ def _mark(mark: Mark, axis: Axis, index: Index) -> Html:
     return index.drawn(mark.place, el("svg", shape, number, **place))
 
 
-def legend_state(state: str) -> Html:
-    """A state for a legend."""
-    return el("svg", _box(state, "0", "100%"), class_="key", aria_hidden="true")
+def legend_state(state: str, *, hurt: bool = False) -> Html:
+    """A state for a legend; `hurt`: a failure is in it."""
+    return el("svg", _box(state, "0", "100%", hurt=hurt), class_="key", aria_hidden="true")
 
 
 def legend_mark(kind: str) -> Html:

@@ -5,12 +5,12 @@ from replay.findings import called
 from replay.report.axis import Axis
 from replay.report.drawing import LEGEND, legend_mark, legend_state, timeline
 from replay.report.evidence import Index
-from replay.report.facts import Connector, Line, Looked, Timeline
+from replay.report.facts import MIXED, Connector, Line, Looked, Timeline
 from replay.report.html import Content, Html, el
 from replay.report.plot import line_key, offset_text
 from replay.report.sections.parts import badge, state
 
-_STATES = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING", "MIXED")
+_STATES = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING")
 
 COUNTED = {
     "created": "creation",
@@ -42,13 +42,13 @@ def cards(looked: Looked, axis: Axis, index: Index) -> Content:
 
 
 def _legend() -> Html:
-    states = [el("span", legend_state(one), _word(one)) for one in _STATES]
+    states = [el("span", legend_state(one), one) for one in _STATES]
+    several = [
+        el("span", legend_state(MIXED, hurt=hurt), words)
+        for hurt, words in ((False, "several"), (True, "several, a failure among them"))
+    ]
     marks = [el("span", legend_mark(kind), words) for kind, words in LEGEND.items()]
-    return el("div", states, marks, class_="legend")
-
-
-def _word(state_name: str) -> str:
-    return "several" if state_name == "MIXED" else state_name
+    return el("div", states, several, marks, class_="legend")
 
 
 def _card(number: int, one: Connector, drawn: Timeline, axis: Axis, index: Index) -> Html:
@@ -112,7 +112,7 @@ def _row(noun: str, number: int, few: tuple[str, ...], index: Index, anchor: str
     words = f"and {left_out:,} more: replay history tells all" if left_out else None
     return el(
         "li",
-        el("b", f"{number:,}", class_="number"),
+        el("b", f"{number:,}"),
         el("span", what),
         el("span", index.chips(few), words, class_="chips"),
         id=anchor,

@@ -71,14 +71,36 @@ class _Parser(HTMLParser):
         self.open[-1].content.append(data)
 
 
-def read(pieces: Iterable[str]) -> Element:
-    """A page, of which all elements are closed and that keeps what every page promises."""
+def parsed(pieces: Iterable[str]) -> Element:
+    """Elements, all of which are closed."""
     parser = _Parser()
     parser.feed("".join(pieces))
     parser.close()
     (root,) = parser.open
+    return root
+
+
+def read(pieces: Iterable[str]) -> Element:
+    """A page, of which all elements are closed and that keeps what every page promises."""
+    root = parsed(pieces)
     _check(root)
     return root
+
+
+def unled(element: Element) -> Iterator[Element]:
+    """Numbers that lead to no evidence: of tiles, of tables, of plots; 0 has none."""
+    is_number = element.name == "strong" or {"n", "number", "scale"} & set(element.classes)
+    if element.name == "a" or element.attributes.get("data-label") == "partition":
+        return
+    if is_number and any(map(_is_figure, element.content)):
+        yield element
+    for one in element.content:
+        if isinstance(one, Element):
+            yield from unled(one)
+
+
+def _is_figure(content: Any) -> bool:
+    return isinstance(content, str) and content.strip("0,. ").replace(",", "").isdigit()
 
 
 def _check(page: Element) -> None:

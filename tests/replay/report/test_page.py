@@ -1,6 +1,5 @@
 """A page about a fleet: what is drawn, what is told, and that nothing in it does any harm."""
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -8,39 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
-from controlplane.core.order import in_order
-from controlplane.core.profiles import Profile
-from controlplane.core.state import Topics
-from replay.report import Limits, Look, Looked, page
+from replay.report import Limits, page
 from replay.report.limits import MARKS, POINTS, SPANS
-from replay.report.looking import Records
 from tests.conftest import PROVE
 from tests.laws.entries import logs
 from tests.recorded import HISTORIES, recorded_entries
-from tests.replay.audit.planted import MINUTE, PAUSED, STARTED, TOPICS, Log
-from tests.replay.report.reading import Element, read
+from tests.replay.audit.planted import MINUTE, PAUSED, TOPICS, Log
+from tests.replay.report.planted import NASTY, busy, called, looked, of
+from tests.replay.report.reading import Element, parsed, read, unled
 
-WIDE = Limits.shared_by(1)
-GOALS = ("3.4", "3.9", "4.3")
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
-
-
-def looked(
-    entries: Sequence[Entry],
-    cluster: str = "lab",
-    limits: Limits = WIDE,
-    goals: Sequence[str] = GOALS,
-    *,
-    exactly_once: bool = False,
-) -> Looked:
-    """A cluster whose workers are of 3.9."""
-    look = Look(Profile.of("3.9"), tuple(map(Profile.of, goals)), limits)
-    return look(Records(cluster, Topics(), exactly_once, in_order(entries)))
-
-
-def of(log: Log) -> list[Entry]:
-    """The records of a planted log."""
-    return list(log.cluster("lab").entries)
 
 
 def pictured(*logs: Log) -> Element:
@@ -57,15 +33,6 @@ def rows(table: Element) -> list[list[str]]:
 def led_to(shown: Element, link: Element) -> Element:
     """Where a link leads."""
     return shown.by_id((link.attributes["href"] or "").removeprefix("#"))
-
-
-def busy() -> Log:
-    """A source that was changed, paused, restarted, that failed, moved, and was reset."""
-    log = Log().running("a").offset("a", {"position": 1}).wait(MINUTE).config("a", rows="2")
-    log.wait(MINUTE).target("a", PAUSED).status("connector-a", "PAUSED").wait(MINUTE)
-    log.target("a", STARTED).status("connector-a", "RUNNING").wait(MINUTE).restart("a")
-    log.wait(MINUTE).status("task-a-0", "FAILED", trace="broken").wait(MINUTE)
-    return log.offset("a", {"position": 5}).wait(MINUTE).offset("a", None)
 
 
 # --- what is told -------------------------------------------------------------------------------
@@ -85,6 +52,12 @@ def test_a_row_tells_a_connector_and_leads_to_its_records() -> None:
     assert led[3].text == "2offsetsoffsets@0:0offsets@0:1"
     last = led_to(shown, list(led[3].all("a"))[-1])
     assert '{"position": 5}' in last.text
+
+
+def test_a_number_without_its_evidence_is_noticed() -> None:
+    """For the tests that say there is none."""
+    text = "<table><tr><td class=n>7</td><td class=n><a href='#a'>8</a></td></tr></table>"
+    assert [one.text for one in unled(parsed([text]))] == ["7"]
 
 
 def test_what_a_finding_was_found_about_leads_to_it() -> None:
@@ -197,24 +170,11 @@ def test_a_fleet() -> None:
 
 # --- what does no harm --------------------------------------------------------------------------
 
-NASTY = (
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "a' onmouseover='alert(1)",
-    "</style></title></svg><b>",
-    "&lt;script&gt;",
-    "\u202etxt\x00\x1b[31m",
-    "",
-)
-
 
 @pytest.mark.parametrize("name", NASTY)
 def test_names_are_texts(name: str) -> None:
     """Whatever a connector, a topic, a setting or a worker is called, it is shown and not run."""
-    log = Log().running(name).config(name, evil=name).active(name, name)
-    log.status(f"task-{name}-0", "FAILED", name, trace=name).offset(name, {name: 1}, file=name)
-    log.offset(name, {name: 3}, file=name).target(name, {"state": name}).deleted(name)
-    cluster = looked(of(log), f"lab {name}")
+    cluster = looked(of(called(name)), f"lab {name}")
     shown = read(page([cluster, looked([], "other")], {f"c{name}": name}))
     assert not any(one.name in {"b", "img"} and "x" in one.attributes for one in shown.every())
     assert "\x1b" not in shown.text
@@ -252,6 +212,7 @@ def test_recorded_clusters(name: str) -> None:
     shown = "".join(page([found]))
     assert shown == "".join(page([looked(recorded_entries(name))]))
     assert len(list(read([shown]).all("article"))) == len(found.connectors)
+    assert list(unled(read([shown]))) == []
 
 
 @pytest.mark.parametrize("log", [Log(), Log().timeless().running("a").offset("a", {"n": 1})])

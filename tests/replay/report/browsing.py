@@ -1,0 +1,111 @@
+"""A real browser that looks at a page: what it asks for, complains about, and prints."""
+
+import base64
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from selenium.webdriver import Chrome, ChromeOptions
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+
+CHECKS = Path(__file__).with_name("checks.js").read_text(encoding="utf-8")
+
+QUIET = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+"""Asks nobody for anything by itself."""
+
+DESK, PHONE = 1280, 375
+"""Widths of windows (CSS pixels)."""
+
+PAPER_WIDTH, PAPER_HEIGHT = 703, 1017
+"""What is printed on a page of A4 within the margins of the style (CSS pixels: 96 to an inch)."""
+
+
+class Browser:
+    """A window of Chromium without a screen."""
+
+    def __init__(self, driver: Chrome) -> None:
+        self._driver = driver
+
+    def open(
+        self, file: Path, fragment: str = "", *, width: int = DESK, scheme: str = "light"
+    ) -> None:
+        """Look at a file, in a window of this width, as somebody who likes it `light` or `dark`."""
+        self.asked_for()
+        self.complaints()
+        self._window(width, 900)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self._tell("Emulation.setEmulatedMedia", media="", features=features)
+        self._driver.get("about:blank")
+        self._driver.get(f"{file.as_uri()}{fragment}")
+        # What is not in the window is not laid out until it is; here everything is asked about.
+        self._driver.execute_script(
+            "const styles = document.styleSheets[0];"
+            "styles?.insertRule('.card { content-visibility: visible }', styles.cssRules.length)"
+        )
+
+    def ask(self, question: str) -> Any:
+        """What an expression is, which may use the functions of `checks.js`."""
+        return self._driver.execute_script(f"{CHECKS}\nreturn {question}")
+
+    def as_printed(self) -> None:
+        """Lay the page out as it is on paper."""
+        self._window(PAPER_WIDTH, PAPER_HEIGHT)
+        self._tell("Emulation.setEmulatedMedia", media="print")
+
+    def pages(self) -> int:
+        """How many pages of A4 are printed."""
+        inches = {"paperWidth": 8.27, "paperHeight": 11.69, "preferCSSPageSize": True}
+        answer = self._tell("Page.printToPDF", **inches, printBackground=True)
+        content = base64.b64decode(answer["data"])
+        assert content.startswith(b"%PDF-")
+        return len(re.findall(rb"/Type\s*/Page\b", content))
+
+    def press(self, *keys: str) -> None:
+        """Keys of the keyboard, one after the other."""
+        ActionChains(self._driver).send_keys(*keys).perform()
+
+    def asked_for(self) -> list[str]:
+        """What was asked for over the network or read from disk, since this was asked last."""
+        events = (json.loads(one["message"])["message"] for one in self._log("performance"))
+        sent = (one for one in events if one["method"] == "Network.requestWillBeSent")
+        return [one["params"]["request"]["url"] for one in sent]
+
+    def complaints(self) -> list[str]:
+        """What was written to the console, since this was asked last."""
+        return [one["message"] for one in self._log("browser")]
+
+    def _log(self, name: str) -> list[dict[str, Any]]:
+        return list(self._driver.get_log(name))  # type: ignore[no-untyped-call]
+
+    def _window(self, width: int, height: int) -> None:
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._tell("Emulation.setDeviceMetricsOverride", **size)
+
+    def _tell(self, command: str, **arguments: Any) -> dict[str, Any]:
+        """A command of the DevTools protocol."""
+        answer: dict[str, Any] = self._driver.execute_cdp_cmd(command, arguments)
+        return answer
+
+
+@contextmanager
+def started() -> Iterator[Browser]:
+    """A browser, until the end."""
+    options = ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    for argument in QUIET:
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    # Told where the driver is, Selenium looks for none in the world.
+    driver = Chrome(options, Service(shutil.which("chromedriver")))
+    try:
+        yield Browser(driver)
+    finally:
+        driver.quit()

@@ -1,0 +1,14 @@
+"""One browser for all tests of pages."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.replay.report.browsing import Browser, started
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A browser."""
+    with started() as one:
+        yield one

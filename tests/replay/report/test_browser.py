@@ -1,0 +1,232 @@
+"""Pages as people see them: in Chromium, on a desk, on a phone, in the dark, and on paper."""
+
+from collections.abc import Iterable
+from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from replay.report import Limits, Looked, page
+from tests.recorded import recorded_entries
+from tests.replay.audit.planted import MINUTE, PAUSED, STARTED, Log
+from tests.replay.report.browsing import DESK, PAPER_HEIGHT, PHONE, Browser
+from tests.replay.report.planted import NASTY, called, looked, of
+
+pytestmark = pytest.mark.browser
+
+LINES = ("2.8", *(f"3.{minor}" for minor in range(10)), "4.0", "4.1", "4.2", "4.3")
+
+NAMES = (*NASTY, "漢字 😀 ünïcödé", "\u05d0\u05d1\u05d2 \u0661", "long" * 60)
+
+ELEMENTS = "[...document.all].map((one) => one.tagName)"
+
+SMALLEST = 12
+"""The least height of a text (CSS pixels)."""
+
+
+TOLD_APART = 1.4
+"""The least contrast of two states that look the same otherwise."""
+
+
+class State(NamedTuple):
+    """How a state is drawn."""
+
+    name: str
+    height: str
+    light: float
+    """The luminance of its colour, from 0 to 1."""
+    is_hollow: bool
+
+    def contrast(self, other: "State") -> float:
+        """As WCAG 2.2 has it."""
+        dark, light = sorted((self.light, other.light))
+        return (light + 0.05) / (dark + 0.05)
+
+
+def written(file: Path, fleet: Iterable[Looked], failed: dict[str, str] | None = None) -> Path:
+    """A page in a file."""
+    file.write_text("".join(page(list(fleet), failed)), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a recorded cluster, compared with every release line."""
+    entries = recorded_entries("life-3.9")
+    return written(tmp_path_factory.mktemp("page") / "life.html", [looked(entries, goals=LINES)])
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of 20 clusters of 50 connectors each, which go on for days."""
+    log = Log()
+    for number in range(50):
+        name = f"a-source-with-a-name-{number:02}"
+        log.running(name).moving(name, 7 * MINUTE).status(f"task-{name}-0", "FAILED", trace="gone")
+        log.target(name, PAUSED).wait(MINUTE).target(name, STARTED).config(name, rows="2")
+        log.config(name, password="s3cret").restart(name).offset(name, {"position": number % 3})
+    kept = msgspec.json.encode(looked(of(log), limits=Limits.shared_by(20), goals=LINES))
+    names = [b'"cluster-%02d"' % number for number in range(20)]
+    clusters = [msgspec.json.decode(kept.replace(b'"lab"', name), type=Looked) for name in names]
+    return written(tmp_path_factory.mktemp("page") / "fleet.html", clusters)
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of clusters in which everything has a name that is up to something."""
+    clusters = [looked(of(called(name)), f"lab {name}", goals=LINES) for name in NAMES]
+    failed = {f"c{name}": name for name in NAMES}
+    return written(tmp_path_factory.mktemp("page") / "odd.html", clusters, failed)
+
+
+# --- what these tests are able to see -----------------------------------------------------------
+
+
+def test_what_is_wrong_is_noticed(browser: Browser, tmp_path: Path) -> None:
+    """A page in which everything is wrong that is asked about here."""
+    file = tmp_path / "bad.html"
+    file.write_text(
+        "<body style='margin: 0; background: #fff'><script>console.error('broken')</script>"
+        "<img src='http://127.0.0.1:9/picture.png'>"
+        "<p style='width: 2000px'>long</p><p style='font-size: 9px'>small</p>"
+        "<p style='color: #aaa'>faint</p>"
+        "<p style='position: absolute; left: 1270px'>outside</p>"
+        "<div style='overflow: auto; height: 20px'>cut<br>off</div>"
+        "<details><summary>folded</summary><p>up</p></details><a href='#nowhere'>link</a>"
+        "<div class=scroll style='overflow: auto; width: 9px'><p>aside</p></div>"
+    )
+    browser.open(file)
+    assert any("broken" in one for one in browser.complaints())
+    assert "http://127.0.0.1:9/picture.png" in browser.asked_for()
+    assert "the page is 2000 wide, of 1280" in browser.ask("stickingOut()")
+    assert any(one.startswith('P "outside" ends at') for one in browser.ask("stickingOut()"))
+    assert browser.ask("tooSmall(12)") == ['P "small" is 9px high']
+    assert browser.ask("tooFaint()") == ['P "faint" has a contrast of 2.3']
+    assert browser.ask("leadingNowhere()") == ["#nowhere"]
+    assert browser.ask("scrollingAside()") == ['DIV "aside"']
+    assert browser.ask("hidden()") == ['P "up"', 'DIV "cutoff"']
+
+
+# --- anywhere -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["life", "odd", "fleet"])
+def test_a_page_asks_nobody_and_every_link_leads_somewhere(
+    browser: Browser, name: str, request: pytest.FixtureRequest
+) -> None:
+    """It is one file, and a browser has nothing to complain about."""
+    file: Path = request.getfixturevalue(name)
+    browser.open(file)
+    assert browser.asked_for() == [file.as_uri()]
+    assert browser.complaints() == []
+    assert browser.ask("leadingNowhere()") == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [DESK, PHONE])
+@pytest.mark.parametrize("name", ["life", "odd"])
+def test_everything_can_be_read(
+    browser: Browser, name: str, width: int, scheme: str, request: pytest.FixtureRequest
+) -> None:
+    """On a desk and on a phone, by day and by night, folded up or not."""
+    browser.open(request.getfixturevalue(name), width=width, scheme=scheme)
+    for _ in ("folded", "open"):
+        assert browser.ask("[...stickingOut(), ...scrollingAside()]") == []
+        assert browser.ask(f"tooSmall({SMALLEST})") == []
+        assert browser.ask("tooFaint()") == []
+        browser.ask("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    dark = browser.ask("luminance(getComputedStyle(document.body).backgroundColor) < 0.1")
+    assert dark == (scheme == "dark")
+
+
+@pytest.mark.parametrize("name", ["life", "odd"])
+def test_nothing_is_missing_on_paper(
+    browser: Browser, name: str, request: pytest.FixtureRequest
+) -> None:
+    """What is folded up or scrolled to on a screen is printed, too, and as wide as the paper."""
+    browser.open(request.getfixturevalue(name))
+    assert browser.ask("hidden()") != []
+    browser.as_printed()
+    assert browser.ask("hidden()") == []
+    assert browser.ask("stickingOut()") == []
+    assert browser.ask("tooFaint()") == []
+    height = browser.ask("document.documentElement.scrollHeight")
+    # What does not fit onto a page goes to the next one, so there are rather more.
+    assert height / PAPER_HEIGHT - 1 < browser.pages() < 1.6 * height / PAPER_HEIGHT
+
+
+def test_names_are_texts_and_run_nothing(browser: Browser, odd: Path, tmp_path: Path) -> None:
+    """Whatever clusters, connectors, settings, workers and errors are called."""
+    plain = [looked(of(called("a")), f"lab {number}") for number in range(len(NAMES))]
+    browser.open(written(tmp_path / "plain.html", plain, dict.fromkeys("abc", "d")))
+    elements = set(browser.ask(ELEMENTS))
+    browser.open(odd)
+    assert set(browser.ask(ELEMENTS)) == elements
+    text = browser.ask("document.body.textContent")
+    assert all(name in text for name in NAMES if name.isprintable())
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_states_are_told_apart_without_their_colours(
+    browser: Browser, life: Path, scheme: str
+) -> None:
+    """Those that are equally high differ in lightness, or one of them is hollow."""
+    browser.open(life, scheme=scheme)
+    states = [State(*one) for one in browser.ask("drawnStates()")]
+    assert len(states) == 8
+    alike = [
+        (one.name, other.name)
+        for one, other in combinations(states, 2)
+        if (one.height, one.is_hollow) == (other.height, other.is_hollow)
+        and one.contrast(other) < TOLD_APART
+    ]
+    assert alike == []
+
+
+# --- ways about ---------------------------------------------------------------------------------
+
+
+def test_a_number_leads_to_its_record(browser: Browser, life: Path) -> None:
+    """The first of the links of each kind, followed by the keyboard alone."""
+    ways = ("td.n a", ".lane a", ".events a", ".plot a", ".lines a", ".chip", ".tile")
+    for way in (*ways, ".card details .chip", ".matrix a"):
+        browser.open(life)
+        browser.press(Keys.TAB)
+        browser.ask(f"document.querySelector('{way}').focus()")
+        browser.press(Keys.ENTER)
+        assert browser.ask("targetIsSeen()"), way
+
+
+def test_where_the_keyboard_is_can_be_seen(browser: Browser, life: Path) -> None:
+    """Whatever it is on has a line around it."""
+    browser.open(life)
+    seen = set()
+    for _ in range(40):
+        browser.press(Keys.TAB)
+        style = "getComputedStyle(document.activeElement)"
+        assert browser.ask(f"{style}.outlineStyle") == "solid"
+        assert browser.ask(f"parseFloat({style}.outlineWidth)") >= 2
+        seen.add(browser.ask("document.activeElement.outerHTML"))
+    assert len(seen) == 40
+    browser.ask("document.querySelector('.lane a').focus()")
+    rect = "document.querySelector('.lane a > rect')"
+    assert browser.ask(f"getComputedStyle({rect}).strokeWidth") == "4px"
+
+
+def test_a_large_fleet_opens_folded(browser: Browser, fleet: Path) -> None:
+    """A row for each cluster; what is asked for opens."""
+    assert fleet.stat().st_size < 8_000_000
+    for width in (DESK, PHONE):
+        browser.open(fleet, width=width)
+        assert browser.ask("document.querySelectorAll('details.cluster[open]').length") == 0
+        assert browser.ask("[...stickingOut(), ...scrollingAside()]") == []
+        assert browser.ask("document.documentElement.scrollHeight") < 12_000
+    browser.open(fleet, "#c7-findings")
+    assert browser.ask("document.querySelector('details.cluster[open]').id") == "c7"
+    assert browser.ask("targetIsSeen()")
+    browser.open(fleet)
+    browser.ask("document.querySelector('#clusters tbody tr:nth-child(9) td.n a').click()")
+    assert browser.ask("targetIsSeen()")
