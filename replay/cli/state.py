@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,10 +117,15 @@ def _check_found(wanted: tuple[str, ...], found: list[Row]) -> None:
 
 
 def _write(file: Path, found: list[Row]) -> None:
+    draft = file.with_name(file.name + ".draft")
     try:
-        pq.write_table(table_of(found), file, compression="zstd")
+        pq.write_table(table_of(found), draft, compression="zstd")
+        draft.replace(file)
     except OSError as error:
         raise BadOutput(f"{file} cannot be written ({error.strerror or error})") from None
+    finally:
+        with suppress(OSError):  # it has become the file, or there was never one
+            draft.unlink()
 
 
 def _document(answer: _Answer, found: list[Row]) -> dict[str, Any]:

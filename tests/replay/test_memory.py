@@ -61,7 +61,7 @@ def entries(records: int) -> Iterator[Entry]:
 
 def peak_bytes(folder: Path, *options: str) -> int:
     """The most memory that a process had which worked out the state."""
-    words = [sys.executable, "-c", PEAK, "state", folder, *options, "-o", "json"]
+    words = [sys.executable, "-c", PEAK, "state", str(folder), *options, "-o", "json"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     return int(done.stderr)
 

@@ -218,6 +218,11 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     sentence = refusal(call("capture", f"life={LIFE}", tmp_path / "file"))
     assert "file cannot be written (Not a directory)" in sentence
     assert (tmp_path / "file").read_text() == "not ours"
+    assert call("capture", f"life={LIFE}", tmp_path / "archive").code == 0
+    for place in (tmp_path / "file" / "table", tmp_path / "none" / "table", tmp_path):
+        sentence = refusal(call("state", tmp_path / "archive", "-o", "parquet", "--to", place))
+        assert f"{place} cannot be written (" in sentence
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["archive", "file"]
 
 
 def test_what_cannot_be_captured(archive: Path, tmp_path: Path) -> None:
