@@ -60,26 +60,18 @@ class Answers(NamedTuple):
 
     def disagreements(self) -> Iterator[str]:
         """For each profile what not all say, and who says it; empty: they agree."""
-        for at, profile in enumerate(self.question.profiles):
-            service, spark = self.service[at], self.spark[at]
+        folded = zip(self.question.profiles, self.service, self.spark, strict=True)
+        for profile, service, spark in folded:
             said = {"service": lines_of(service), "Spark": lines_of(spark)}
-            if service != spark or digest(service) != digest(spark):
-                said["service"].add(_whole(service))
-                said["Spark"].add(_whole(spark))
             release = _RELEASES.get(profile.release)
             if release is not None:
-                told = {line for line in self.sql[release] if _is_read(line, service)}
-                said["SQL"] = told | {line for line in said["service"] if line[0] == _WHOLE}
-            yield _told(f"{profile.release} as of {self.question.moment}", said)
+                said["SQL"] = {line for line in self.sql[release] if _is_read(line, service)}
+            odd = [*_not_said_by_all(said), *_differing(service, spark)]
+            where = f"{profile.release} as of {self.question.moment}"
+            yield "\n  ".join([where, *odd]) if odd else ""
 
 
 _RELEASES = {Profile.of(release).release: release for release in RELEASES}
-
-_WHOLE = "digest of the whole state"
-
-
-def _whole(state: ClusterState) -> Line:
-    return _WHOLE, "", "", digest(state)
 
 
 def _is_read(line: Line, state: ClusterState) -> bool:
@@ -88,15 +80,24 @@ def _is_read(line: Line, state: ClusterState) -> bool:
     return not of_topic or topic in state.ends_by_topic
 
 
-def _told(where: str, said: Mapping[str, set[Line]]) -> str:
-    lines = sorted(set().union(*said.values()))
-    who = {line: [name for name, some in said.items() if line in some] for line in lines}
-    odd = [f"  {', '.join(who[line])}: {line}" for line in lines if len(who[line]) < len(said)]
-    return "\n".join([where, *odd]) if odd else ""
+def _not_said_by_all(said: Mapping[str, set[Line]]) -> Iterator[str]:
+    for line in sorted(set().union(*said.values())):
+        who = [name for name, lines in said.items() if line in lines]
+        if len(who) < len(said):
+            yield f"{', '.join(who)}: {line}"
+
+
+def _differing(service: ClusterState, spark: ClusterState) -> list[str]:
+    """Two whole states, of which SQL has never heard."""
+    if service == spark and digest(service) == digest(spark):
+        return []
+    return [f"service: in all {digest(service)}", f"Spark: in all {digest(spark)}"]
 
 
 Moments = Callable[[Sequence[Entry]], Sequence[Entry]]
 """Behind which records of a log it is looked at."""
+
+PREFIXES = 4
 
 
 def every(log: Sequence[Entry]) -> Sequence[Entry]:
@@ -105,11 +106,8 @@ def every(log: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def some(log: Sequence[Entry]) -> Sequence[Entry]:
-    """All of it, and some prefixes that are about as far from each other."""
+    """All of it, and a few prefixes that are about as far from each other."""
     return log[:: min(-1, -len(log) // PREFIXES)]
-
-
-PREFIXES = 4
 
 
 class Three:

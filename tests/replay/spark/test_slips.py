@@ -1,0 +1,127 @@
+"""Each of the three answers goes wrong on purpose: it is noticed, and the log shown is small."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+from controlplane.core.entry import Entry
+from controlplane.core.profiles import Profile
+from controlplane.core.state import Topics
+from controlplane.scenario.folds import Ask
+from replay.engine.reading import Reader
+from replay.engine.tasks import reduced
+from tests.replay.archived import served
+from tests.replay.spark.shrinking import disagreement
+from tests.replay.spark.three import Three
+from tests.replay.sql.oracle import TOPICS, Oracle
+
+pytestmark = pytest.mark.java
+
+PROPERTIES = b'{"properties":{}}'
+OFFSET = b'["a",{"p":1}]'
+
+Row = tuple[bytes, bytes | None]
+
+CONFIGS: list[Row] = [
+    (b"connector-a", PROPERTIES),
+    (b"task-a-0", PROPERTIES),
+    (b"commit-a", b'{"tasks":1}'),
+    (b"target-state-a", b'{"state":"PAUSED","state.v2":"STOPPED"}'),
+    (b"task-a-0", b'{"properties":{"k":"v"}}'),
+    (b"commit-a", b'{"tasks":2}'),
+    (b"connector-a", None),
+]
+OFFSETS: list[Row] = [(OFFSET, b'{"o":1}'), (OFFSET, b'{"o":2}'), (OFFSET, None)]
+
+LATE, EARLY = 9, 1
+"""A clock that runs backwards: what is written last is the earliest, by its time."""
+
+LOG = (
+    *(Entry(TOPICS.config, 0, at, at, *row) for at, row in enumerate(CONFIGS)),
+    *(Entry(TOPICS.offsets, 0, at, LATE - at, *row) for at, row in enumerate(OFFSETS)),
+    Entry(TOPICS.offsets, 0, len(OFFSETS), EARLY, OFFSET, b'{"o":3}', aborted=True),
+)
+"""Two connectors, one of which is removed, and offsets by a clock that runs backwards."""
+
+
+class Slip(NamedTuple):
+    """What is wrong with one of them, and what then is printed."""
+
+    who: str
+    """Of whom it is said that he says something that not all say."""
+    records: int
+    """How many it takes to show it."""
+    sql: tuple[str, str] = ("", "")
+    """A text in the scripts, and what stands in its place."""
+    kernel: Callable[..., Iterator[pa.RecordBatch]] = reduced
+    service: Callable[..., Any] = served
+    core: Mapping[str, bool] = MappingProxyType({})
+    """Behaviours of the release: the fold that the service and Spark have in common."""
+
+
+def spoiled(spoil: Callable[[pa.Table], pa.Table]) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """What Spark's tasks do, by a kernel of which the answer is spoiled before it is given."""
+    kernel = Reader.reduced
+
+    def carried_out(*given: Any) -> Iterator[pa.RecordBatch]:
+        with pytest.MonkeyPatch.context() as patch:  # in the task's own process
+            patch.setattr(Reader, "reduced", lambda *asked: spoil(kernel(*asked)))
+            yield from reduced(*given)
+
+    return carried_out
+
+
+def without_tombstones(rows: pa.Table) -> pa.Table:
+    """What is null does not count."""
+    return rows.filter(pc.is_valid(rows.column("value")))
+
+
+def without_the_last(rows: pa.Table) -> pa.Table:
+    """A partition ends a row too early."""
+    return rows.slice(0, rows.num_rows - 1)
+
+
+def seeing_aborted(*args: Any, exactly_once: bool) -> Any:
+    """Exactly-once support is not thought of."""
+    return served(*args)
+
+
+RANK = "{'t': time, 'p': partition, 'o': \"offset\"})"
+RUNNING = 'max(timestamp) over (partition by cluster, topic, partition order by "offset") as time'
+
+SLIPS = {
+    "SQL passes over nulls": Slip(
+        "SQL", 2, sql=("{'value': value}, " + RANK + ".value", "value, " + RANK)
+    ),
+    "tasks that are too few are applied": Slip(
+        "SQL", 3, sql=("where c.complete and t.is_task", "where t.is_task")
+    ),
+    "a moment is a filter on times": Slip("SQL", 3, sql=(RUNNING, "timestamp as time")),
+    "tombstones are lost": Slip("service, SQL", 1, kernel=spoiled(without_tombstones)),
+    "the last row is lost": Slip("service, SQL", 1, kernel=spoiled(without_the_last)),
+    "aborted records are seen": Slip("service", 1, service=seeing_aborted),
+    "state.v2 is forgotten": Slip("service, Spark", 1, core={"target_state_v2": False}),
+}
+"""What goes wrong, and where; each is a plausible one."""
+
+
+@pytest.mark.parametrize("slip", SLIPS.values(), ids=SLIPS)
+def test_a_slip_is_noticed(
+    slip: Slip, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two against one, or the core alone, and a log that one can read."""
+    monkeypatch.setattr("replay.engine.spark.reduced", slip.kernel)
+    monkeypatch.setattr("tests.replay.spark.three.served", slip.service)
+    profile = msgspec.structs.replace(Profile.of("3.9"), **slip.core)
+    three = Three(spark, Oracle(lambda text: text.replace(*slip.sql)))
+    asks = [Ask(LOG, profile, Topics(), support) for support in (False, True)]
+    text = disagreement(asks, three.differ)
+    assert text.count("Entry(") == slip.records
+    assert re.search(f"^  {slip.who}: ", text, re.MULTILINE)
