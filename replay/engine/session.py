@@ -3,8 +3,10 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,7 +71,7 @@ def session(where: Where) -> Iterator[SparkSession]:
         builder = builder.config(key, value)
     with TemporaryFile() as said:
         try:
-            with _stderr_into(said):
+            with _stderr_into(said), _patiently() as heard:
                 started = builder.getOrCreate()
         except (PySparkException, Py4JError) as error:
             raise NoSpark(
@@ -77,9 +79,35 @@ def session(where: Where) -> Iterator[SparkSession]:
                 "look at --master and --conf"
             ) from None
         try:
+            if heard:
+                raise KeyboardInterrupt
             yield started
         finally:
             started.stop()
+
+
+@contextmanager
+def _patiently() -> Iterator[list[int]]:
+    """Note Ctrl-C, and go on; pressed again it is as ever.
+
+    A JVM that nobody waits for any more while it starts would be left behind: it ends with this
+    process only once it has been heard of.
+    """
+    heard: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # others hear no signals
+        yield heard
+        return
+
+    def hear(number: int, _: object) -> None:
+        if heard:
+            raise KeyboardInterrupt
+        heard.append(number)
+
+    before = signal.signal(signal.SIGINT, hear)
+    try:
+        yield heard
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

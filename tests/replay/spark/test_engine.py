@@ -1,5 +1,6 @@
 """The engine in Spark: what it shuffles, what it says of damage, and that it can be stopped."""
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from replay.archive.cluster import open_cluster
 from replay.archive.integrity import Checked
 from replay.archive.segments import Sizes
 from replay.archive.store import Folder
+from replay.cli.codes import INTERRUPTED
 from replay.engine import jobs
 from replay.engine.asked import Asked
 from replay.engine.local import Local, Options
@@ -26,6 +28,7 @@ from replay.progress import Unseen
 from tests.recorded import recorded_entries
 from tests.replay.archived import NAME, archive, log_of, served
 from tests.replay.cli.calling import call, refusal
+from tests.replay.cli.terminal import at_a_terminal, running
 from tests.replay.garbage import garbage
 
 pytestmark = pytest.mark.java
@@ -168,6 +171,24 @@ def test_the_command_says_the_same(spark: SparkSession, folder: Path) -> None:
     said = [call("state", folder, "--explain", "--engine", one) for one in ("local", "spark")]
     assert [one.out.splitlines()[2].split()[1] for one in said] == ["local", "spark"]
     assert "one job at local[*]" in said[1].out
+
+
+def test_at_a_terminal_a_bar_is_drawn(spark: SparkSession, folder: Path) -> None:
+    """And the answer is that of a pipe."""
+    words = ("state", folder, "--engine", "spark", "-o", "json")
+    seen = at_a_terminal(*words)
+    assert "Spark" in seen.terminal
+    assert json.loads(seen.out) == call(*words).json
+
+
+def test_a_start_that_is_interrupted_leaves_no_jvm_behind(folder: Path) -> None:
+    """A real signal, before Spark can have started: whoever is left would have our pipes open."""
+    with running("state", folder, "--engine", "spark") as asked:
+        asked.wait_for("Spark starts")
+        seen = asked.interrupted()
+    assert (seen.code, seen.out) == (INTERRUPTED, "")
+    assert seen.terminal.splitlines()[-1].endswith("interrupted")
+    assert "Traceback" not in seen.terminal
 
 
 @pytest.mark.parametrize("options", [["--master", "local"], ["--conf", "spark.x=1"]])
