@@ -1,6 +1,6 @@
 """Brokers shared by all tests, each test with topics of its own."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -11,8 +11,9 @@ import pytest_asyncio
 
 from controlplane.logs.kafka.reader import KafkaReader
 from tests.jars import JarsUnavailable
+from tests.kafka.pasts import Past, worn
 from tests.kafka.real import Broker
-from tests.kafka.writing import create_topic, reading
+from tests.kafka.writing import NewTopic, create_topic, reading
 
 RELEASES = ("3.9.1", "4.3.0")
 SECURE = ("SASL_PLAINTEXT", "SSL", "SASL_SSL")
@@ -55,9 +56,6 @@ async def topic(broker: Broker) -> str:
     return name
 
 
-NewTopic = Callable[..., Awaitable[str]]
-
-
 @pytest_asyncio.fixture
 async def new_topic(broker: Broker) -> NewTopic:
     """What makes fresh topics of so many partitions, with such settings, and tells the name."""
@@ -68,3 +66,9 @@ async def new_topic(broker: Broker) -> NewTopic:
         return name
 
     return make
+
+
+@pytest_asyncio.fixture
+async def past(broker: Broker, new_topic: NewTopic) -> Past:
+    """A cluster of whose records Kafka has compacted some, removed some, and marked some."""
+    return await worn(broker, new_topic)

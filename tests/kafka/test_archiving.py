@@ -1,60 +1,79 @@
 """An archive of a real cluster is what its topics hold: gaps, aborted records, no open ends."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from controlplane.core.state import Topics
 from controlplane.logs.kafka.reader import KafkaReader
-from replay.archive.cluster import open_cluster
-from replay.archive.segments import Sizes
-from replay.archive.store import Folder
 from replay.archive.verify import verified
 from replay.capture.capture import Capture, Captured, Target
-from replay.capture.secrets import kept
-from tests.kafka.real import Broker
-from tests.kafka.writing import in_order, settled, writer
+from tests.conftest import PROVE, ROOT
+from tests.kafka.dying import target_in
+from tests.kafka.killed import check_whole, left_in
+from tests.kafka.pasts import Past, removed
 from tests.replay.test_appending import archived
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
-NewTopic = Callable[..., Awaitable[str]]
+EVERY = 1 if PROVE else 11
+"""One of so many steps is one at which a capture is killed."""
 
 
 async def test_a_broker_is_archived_as_it_is(
-    broker: Broker, reader: KafkaReader, new_topic: NewTopic, tmp_path: Path
+    past: Past, reader: KafkaReader, tmp_path: Path
 ) -> None:
     """In three captures, of which one comes while a transaction is open."""
-    topics = Topics(await new_topic(), await new_topic(2), await new_topic(2), "none")
-    target = Target(Folder(str(tmp_path)), "real", topics, kept(topics), Sizes(5, 2))
+    target = target_in(tmp_path, past.topics)
 
     async def capture() -> Captured:
         return await Capture(reader, target, goes_on=True).run()
 
-    async with writer(broker) as plain:
-        for number in range(12):
-            await plain.put(topics.config, 0, b"connector-a", b'{"properties":{"n":"%d"}}' % number)
-            await plain.put(topics.offsets, number % 2, b'["a",{}]', b"1", headers=(("h", None),))
-    entries = list(plain.written)
-    assert (await capture()).added == 24
-    transaction = f"t-{topics.config}"
-    async with writer(broker, transactional_id=transaction) as out:
-        for commit in (True, False):
-            await out.producer.begin_transaction()
-            for topic in (topics.config, topics.offsets, topics.status):
-                await out.put(topic, 0, b"commit-a", b'{"tasks":0}')
-            if commit:
-                assert (await capture()).added == 0  # nobody knows yet what becomes of them
-            entries += await out.end(commit=commit)
-    await settled(broker, transaction)
-    assert (await capture()).added == 6
-    cluster = open_cluster(target.store, "real")
-    assert archived(cluster) == in_order(entries)
-    assert sum(entry.aborted for entry in entries) == 3
-    assert {topic: [*ends] for topic, ends in cluster.ends.items()} == {
-        topic: [*ends] for topic, ends in (await reader.ends(cluster.ends)).items()
-    }
-    sound = verified(cluster)
-    assert (sound.flaws, sound.gaps) == ((), ())
+    async def while_open() -> None:
+        assert archived((await capture()).cluster) == await past.there()
+        assert (await capture()).added == 0  # nobody knows yet what becomes of the others
+
+    before = await past.there()
+    assert (await capture()).added == len(before)
+    await past.goes_on(while_open)
+    captured = await capture()
+    there, cluster = await past.there(), captured.cluster
+    assert captured.added == 2 * len(past.names)
+    assert archived(cluster) == there
+    assert len([entry for entry in there if entry.aborted]) > len(past.names)
+    assert cluster.parts[past.own, 0].start == 3
+    assert cluster.ends == await reader.ends(past.names)
+    assert (verified(cluster).flaws, verified(cluster).gaps) == ((), ())
     assert (await capture()).added == 0
+
+
+def killed_at_steps(past: Past, folder: Path) -> list[Target]:
+    """Archives of which each was left by a capture that was killed some steps later."""
+    words = (str(folder), str(EVERY), past.broker.bootstrap, *msgspec.structs.astuple(past.topics))
+    command = [sys.executable, "-W", "ignore", "-m", "tests.kafka.dying", *words]
+    subprocess.run(command, cwd=ROOT, check=True)
+    return [target_in(one, past.topics) for one in sorted(folder.iterdir())]
+
+
+async def test_killed_it_neither_loses_nor_doubles(
+    past: Past, reader: KafkaReader, tmp_path: Path
+) -> None:
+    """At every step of a capture that makes several parts count; then the topics go on."""
+    there = await past.there()
+    targets = await asyncio.to_thread(killed_at_steps, past, tmp_path)
+    lefts = [left_in(target, there) for target in targets]
+    await past.goes_on()
+    await removed(past.broker, past.own, 0, 28)
+    there, starts = await past.there(), await reader.starts(past.names)
+    gaps = []
+    for target, left in zip(targets, lefts, strict=True):
+        captured = await Capture(reader, target, goes_on=True).run()
+        check_whole(captured.cluster, left, there, starts)
+        gaps.append(len([*captured.cluster.gaps]))
+    parts = [len(left.chain.manifests) for left in lefts]
+    assert parts == sorted(parts), "from some step on a part counts"
+    assert {0, 1, 2, 3} <= {*parts}
+    assert {0, 1} == {*gaps}, "some have lost what others had archived before it was removed"

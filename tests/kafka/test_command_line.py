@@ -1,7 +1,6 @@
 """The command line on a real cluster: `kafka://` wherever a log is, and every refusal."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,9 @@ from controlplane.core.entry import Entry
 from controlplane.logs.dumps import read_dump
 from tests.cli.calling import Said, refusal, shell
 from tests.kafka.real import CLUSTER_ID, USERS, Broker
-from tests.kafka.writing import writer
+from tests.kafka.writing import NewTopic, writer
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
-
-NewTopic = Callable[..., Awaitable[str]]
 
 PARTITIONS = {"connect-configs": 1, "connect-offsets": 5, "connect-status": 3}
 OPTIONS = {

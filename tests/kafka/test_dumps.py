@@ -2,7 +2,6 @@
 
 import asyncio
 import subprocess
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,9 @@ import pytest
 from controlplane.logs.dumps import read_dump
 from tests.jars import classpath, java
 from tests.kafka.real import Broker
-from tests.kafka.writing import in_order, writer
+from tests.kafka.writing import NewTopic, in_order, writer
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
-
-NewTopic = Callable[..., Awaitable[str]]
 
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 PATIENCE_S = 60

@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -14,7 +13,7 @@ from controlplane.core.order import entries_of
 from controlplane.logs.kafka.reader import KafkaReader
 from replay.compat.steps import copied, copied_topic, written
 from tests.kafka.real import Broker
-from tests.kafka.writing import writer
+from tests.kafka.writing import NewTopic, writer
 
 pytestmark = [
     pytest.mark.java,
@@ -22,7 +21,6 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed"),
 ]
 
-NewTopic = Callable[..., Awaitable[str]]
 Content = tuple[bytes | None, bytes | None]
 
 NAMES = ("orders", "größe/ümläut 😀", "a'; rm -rf $HOME #", '100% \\t "quoted"\\n', "--all")

@@ -1,33 +1,33 @@
 """Reading to the end of real topics gives exactly what was written."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
-from aiokafka import TopicPartition
-from aiokafka.admin import RecordsToDelete
 
 from controlplane.core.entry import Entry
 from controlplane.logs.kafka.limits import Limits
 from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.logs.log import LogNotUsable
+from tests.kafka.pasts import COMPACTED_SOON, compacted, removed
 from tests.kafka.real import CLUSTER_ID, Broker
-from tests.kafka.writing import admin, found, in_order, reading, send_raw, settled, writer
+from tests.kafka.writing import (
+    ONE_BATCH,
+    NewTopic,
+    found,
+    in_order,
+    reading,
+    send_raw,
+    settled,
+    writer,
+)
 from tests.logs.test_kafka_reader import batch, checked
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
-
-NewTopic = Callable[..., Awaitable[str]]
-
-COMPACTED_S = 30
-"""A broker that looks every 200 ms needs about two seconds to compact."""
 
 SURVIVORS = 10
 """Records left of a compacted topic of five keys: those, and what is not compacted yet."""
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-ONE_BATCH = Limits(fetch_max_bytes=1, partition_max_bytes=1)
-"""A broker answers such a fetch with one record batch: the smallest step there is."""
 
 
 async def test_an_empty_topic(reader: KafkaReader, topic: str) -> None:
@@ -159,22 +159,15 @@ async def test_read_uncommitted_reads_on(broker: Broker, topic: str) -> None:
 
 async def test_a_compacted_topic(broker: Broker, reader: KafkaReader, new_topic: NewTopic) -> None:
     """Gaps of compaction are jumped; each key is there with its last value."""
-    topic = await new_topic(
-        1,
-        segment__ms=100,
-        min__cleanable__dirty__ratio=0.0,
-        max__compaction__lag__ms=100,
-        delete__retention__ms=100,
-    )
+    topic = await new_topic(1, **COMPACTED_SOON)
     async with writer(broker) as out:
         for number in range(50):
             await out.put(topic, 0, b"key-%d" % (number % 5), b"%d" % number)
-        async with asyncio.timeout(COMPACTED_S):
-            while len(await found(reader, [topic])) > SURVIVORS:
-                # Only what lies before the active segment is compacted, and a write begins a new
-                # one, but not before `segment.ms`: time has to pass, and nobody tells when.
-                await asyncio.sleep(0.2)
-                await out.put(topic, 0, b"key-0", b"%d" % len(out.written))
+
+        async def few_are_left() -> bool:
+            return len(await found(reader, [topic])) <= SURVIVORS
+
+        await compacted(lambda: out.put(topic, 0, b"key-0", b"%d" % len(out.written)), few_are_left)
     entries = await found(reader, [topic])
     assert entries[-1].offset == len(out.written) - 1
     assert set(entries) <= set(out.written)
@@ -189,8 +182,7 @@ async def test_deleted_records_are_a_gap(
     async with writer(broker) as out:
         for number in range(10):
             await out.put(topic, 0, b"k", b"%d" % number)
-    async with admin(broker) as client:
-        await client.delete_records({TopicPartition(topic, 0): RecordsToDelete(before_offset=7)})
+    await removed(broker, topic, 0, 7)
     assert await reader.starts([topic]) == {topic: [7]}
     assert await found(reader, [topic], {topic: [2]}) == out.written[7:]
 
@@ -202,8 +194,7 @@ async def test_all_records_deleted(
     topic = await new_topic(1, cleanup__policy="delete")
     async with writer(broker) as out:
         await out.put(topic, 0, b"k", b"v")
-    async with admin(broker) as client:
-        await client.delete_records({TopicPartition(topic, 0): RecordsToDelete(before_offset=1)})
+    await removed(broker, topic, 0, 1)
     assert await found(reader, [topic]) == []
 
 

@@ -1,7 +1,5 @@
 """Security, and everything that can be wrong with a cluster: one clear sentence each."""
 
-from collections.abc import Awaitable, Callable
-
 import pytest
 
 from controlplane.logs.kafka.limits import Limits
@@ -11,11 +9,9 @@ from controlplane.security import KafkaSecurity, Sasl, Secret, Tls
 from controlplane.settings import SettingsError
 from tests.kafka.process import free_ports
 from tests.kafka.real import SASL, USERS, Broker
-from tests.kafka.writing import found, reading, writer
+from tests.kafka.writing import NewTopic, found, reading, writer
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
-
-NewTopic = Callable[..., Awaitable[str]]
 
 QUICK = Limits(connect_timeout_ms=2_000, request_timeout_ms=2_000)
 

@@ -1,7 +1,7 @@
 """Following a real topic: what comes later comes soon, and outages are waited out."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
@@ -13,11 +13,17 @@ from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.logs.log import Ends, LogError, LogNotUsable, LogUnavailable
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.real import Broker
-from tests.kafka.writing import create_topic, delete_topic, found, in_order, reading, writer
+from tests.kafka.writing import (
+    NewTopic,
+    create_topic,
+    delete_topic,
+    found,
+    in_order,
+    reading,
+    writer,
+)
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
-
-NewTopic = Callable[..., Awaitable[str]]
 
 COMES_S = 60
 """Far more than a record needs, an outage and a recovery of 20 s included."""

@@ -1,20 +1,28 @@
 """Writing to brokers in tests, by somebody else's producer, and what a reader must then find."""
 
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin import NewTopic as Wanted
 from aiokafka.client import AIOKafkaClient
 from aiokafka.protocol.produce import ProduceRequest
 
 from controlplane.core.entry import Entry, Headers
+from controlplane.logs.kafka.limits import Limits
 from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.logs.log import Ends
 from tests.kafka.real import Broker
+
+NewTopic = Callable[..., Awaitable[str]]
+"""Makes a topic of so many partitions, with such settings, and tells its name."""
+
+ONE_BATCH = Limits(fetch_max_bytes=1, partition_max_bytes=1)
+"""A broker answers a reader's fetch with one record batch: the smallest step there is."""
 
 PRODUCE_TIMEOUT_MS = 10_000
 RETRY_BACKOFF_MS = 10
@@ -37,12 +45,12 @@ async def create_topic(broker: Broker, name: str, partitions: int = 1, **configs
     settings = {"cleanup.policy": "compact"}
     settings |= {key.replace("__", "."): str(value) for key, value in configs.items()}
     async with admin(broker) as client:
-        await client.create_topics([NewTopic(name, partitions, 1, topic_configs=settings)])
+        await client.create_topics([Wanted(name, partitions, 1, topic_configs=settings)])
 
 
 async def create_topic_on(broker: Broker, name: str, node: int) -> None:
     """Make a compacted topic of one partition that lies on this node of the cluster alone."""
-    topic = NewTopic(
+    topic = Wanted(
         name,
         num_partitions=-1,
         replication_factor=-1,

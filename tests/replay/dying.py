@@ -1,64 +1,130 @@
-"""Captures that are killed at every step: a process that forks, and children that kill themselves.
+"""Processes that are killed while they work on an archive, at a moment that can be told.
 
-A step is whatever a process does to files, as Python's audit events tell it: nothing is patched. So
-each child dies a step later than the one before, until one lives to its end.
+A step is whatever a process does to files, as Python's audit events tell it: nothing is patched.
 
-Usage: python -m tests.replay.dying FOLDER HISTORY
+Usage: python -m tests.replay.dying EVENTS WITHIN NUMBER MODULE [WORD...]
 """
 
 import os
+import runpy
 import signal
+import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from controlplane.core.entry import Entry
-from replay.archive.segments import Sizes
-from tests.recorded import recorded_entries
-from tests.replay.archived import capture, log_of
-
-FEW = Sizes(20, 10)
-RECORDS = 60
+from tests.tidy.source import ROOT
 
 STEPS = frozenset({"open", "os.link", "os.mkdir", "os.remove", "os.rename"})
 
+PATIENCE_S = 300
+LOOK_S = 0.005
+"""So soon that what has just been written is not yet told of elsewhere."""
 
-def die_at(step: int, folder: Path) -> None:
-    """Have this process be killed before it does something to files in a folder so many times."""
+Work = Callable[[Path], object]
+"""What is done to an archive in a folder."""
+
+
+class Moment(NamedTuple):
+    """Before something is done to a file, for a time that is counted from 0."""
+
+    events: frozenset[str]
+    within: str
+    """What the file's path contains."""
+    number: int
+
+
+def before_manifest(number: int) -> Moment:
+    """A part is written, and the manifest that makes it count has no name yet."""
+    return Moment(frozenset({"os.link"}), "/_manifest/", number)
+
+
+def behind_manifest(number: int) -> Moment:
+    """A part counts, and nobody knows: the manifest has its name, and still that of its draft."""
+    return Moment(frozenset({"os.remove"}), "/_manifest/", number)
+
+
+def die_at(moment: Moment) -> None:
+    """Have this process be killed at a moment, and whatever it has started."""
     steps = count()
 
     def look(event: str, arguments: tuple[Any, ...]) -> None:
-        if event not in STEPS or str(folder) not in str(arguments[0]):
+        if event not in moment.events or moment.within not in str(arguments[0]):
             return
-        if next(steps) == step:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if next(steps) == moment.number:
+            os.killpg(0, signal.SIGKILL)
 
     sys.addaudithook(look)
 
 
-def first_of(history: str) -> list[Entry]:
-    """The beginning of a history: each step costs a few captures."""
-    return recorded_entries(history)[:RECORDS]
+def at_every_step(folder: Path, first: Work, then: Work, every: int = 1) -> None:
+    """Do two things, each time in a folder of its own, and the second each time a step later dead.
 
-
-def main(folder: Path, history: str) -> None:
-    """Archive the first half of a history, then all of it, each time a step later dead."""
-    entries = first_of(history)
-    half = entries[: len(entries) // 2]
-    for step in count():
+    Ends where somebody lives to the end. `every`: only at so many steps one.
+    """
+    for step in count(step=every):
         into = folder / f"{step:04}"
-        capture(into, log_of(half), sizes=FEW)
+        first(into)
         child = os.fork()
         if not child:
-            die_at(step, into)
-            capture(into, log_of(entries), sizes=FEW)
+            os.setsid()
+            die_at(Moment(STEPS, str(into), step))
+            then(into)
             os._exit(0)
-        _, status = os.waitpid(child, 0)
-        if not os.WIFSIGNALED(status):
-            assert os.WEXITSTATUS(status) == 0
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if ended != -signal.SIGKILL:
+            assert ended == 0
             return
 
 
+def killed_at(moment: Moment, module: str, *words: str) -> None:
+    """Run a module that is killed at a moment; to which it must come."""
+    told = (",".join(moment.events), moment.within, str(moment.number))
+    with _started(__name__, *told, module, *words) as process:
+        _, complaint = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == -signal.SIGKILL, complaint
+
+
+def killed_when(found: Callable[[], bool], module: str, *words: str) -> None:
+    """Run a module that is killed by somebody else as soon as something is so."""
+    with _started(module, *words) as process:
+        for _ in range(int(PATIENCE_S / LOOK_S)):
+            if found():
+                break
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(LOOK_S)
+                raise AssertionError(process.communicate()[1])
+    assert process.returncode == -signal.SIGKILL
+    assert found()
+
+
+@contextmanager
+def _started(module: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    """A process that runs a module; killed afterwards, and whatever it has started."""
+    with subprocess.Popen(
+        [sys.executable, "-m", module, *words],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def main(events: str, within: str, number: str, module: str, *words: str) -> None:
+    """Run a module with its words, and be killed."""
+    die_at(Moment(frozenset(events.split(",")), within, int(number)))
+    sys.argv = [module, *words]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(*sys.argv[1:])

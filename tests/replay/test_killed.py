@@ -7,7 +7,7 @@ from pathlib import Path
 from controlplane.core.profiles import Profile
 from replay.archive.verify import verified
 from tests.replay.archived import capture, cluster_in, log_of, replayed, served
-from tests.replay.dying import FEW, first_of
+from tests.replay.dying_history import FEW, first_of
 from tests.replay.test_appending import archived
 from tests.tidy.source import ROOT
 
@@ -16,7 +16,15 @@ HISTORY = "roll-3.4-3.9-3.4"
 
 def test_whoever_is_killed_leaves_an_archive_that_is_sound(tmp_path: Path) -> None:
     """As it was, or with all of the append; whoever comes next ends with the whole log."""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.replay.dying", str(tmp_path), HISTORY]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "tests.replay.dying_history",
+        str(tmp_path),
+        HISTORY,
+    ]
     subprocess.run(command, cwd=ROOT, check=True)
     entries = first_of(HISTORY)
     whole, half = len(entries), len(entries) // 2

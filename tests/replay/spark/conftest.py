@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from replay.engine.session import SETTINGS, session
 from replay.engine.where import Where
-from tests.kafka.conftest import broker, new_topic, reader
+from tests.kafka.conftest import broker, new_topic, past, reader
 
-__all__ = ["broker", "new_topic", "reader"]
+__all__ = ["broker", "new_topic", "past", "reader"]
 
 ROOT = Path(__file__).parents[3]
 JARS = ROOT / ".cache" / "spark-jars"

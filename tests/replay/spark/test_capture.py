@@ -1,12 +1,9 @@
 """A capture by Spark's Kafka source makes the archive that a capture without Spark makes."""
 
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from aiokafka import TopicPartition
-from aiokafka.admin import RecordsToDelete
 from pyspark.sql import SparkSession
 
 from controlplane.core.state import Topics
@@ -19,15 +16,12 @@ from replay.capture.capture import Capture, Captured, Target
 from replay.capture.secrets import Secrets, encrypted, kept
 from replay.capture.spark import Source, SparkCapture
 from replay.errors import NotCapturable
+from tests.kafka.pasts import HEADERS, decided, removed
 from tests.kafka.real import Broker
-from tests.kafka.writing import Writer, admin, in_order, settled, writer
+from tests.kafka.writing import NewTopic, Writer, in_order, writer
 from tests.replay.test_appending import archived
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.usefixtures("kafka_jars")]
-
-NewTopic = Callable[..., Awaitable[str]]
-
-HEADERS = (("h", None), ("", b"x"), ("h", b"\xff"))
 
 
 class Both:
@@ -89,16 +83,12 @@ async def test_an_archive_is_the_same_in_both_ways(both: Both, broker: Broker) -
     async with writer(broker) as plain:
         await some_records(plain, topics)
     entries = list(plain.written)
-    transaction = f"t-{topics.config}"
-    async with writer(broker, transactional_id=transaction) as out:
-        for commit in (True, False):
-            await out.producer.begin_transaction()
-            for topic in (topics.config, topics.offsets, topics.status):
-                await out.put(topic, 0, b"commit-a", b'{"tasks":0}')
-            if commit:
-                assert archived((await both.capture())[1]) == in_order(entries)
-            entries += await out.end(commit=commit)
-    await settled(broker, transaction)
+
+    async def while_open() -> None:
+        assert archived((await both.capture())[1]) == in_order(entries)
+
+    names = (topics.config, topics.offsets, topics.status)
+    entries += await decided(broker, names, while_open)
     for _ in range(2):
         one, other = await both.capture()
         assert archived(other) == archived(one) == in_order(entries)
@@ -114,9 +104,7 @@ async def test_what_was_removed_is_a_gap(both: Both, broker: Broker) -> None:
         await some_records(out, topics, 3)
         await both.capture()
         await some_records(out, topics, 3)
-        async with admin(broker) as client:
-            gone = {TopicPartition(topics.status, 1): RecordsToDelete(before_offset=2)}
-            await client.delete_records(gone)
+        await removed(broker, topics.status, 1, 2)
         await some_records(out, topics, 1)
         one, other = await both.capture()
     assert list(other.gaps) == list(one.gaps) == [(topics.status, 1, range(1, 2))]

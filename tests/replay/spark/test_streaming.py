@@ -1,34 +1,31 @@
 """A capture by Structured Streaming: killed at bad moments it neither loses nor doubles."""
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from controlplane.core.entry import Entry
 from controlplane.core.state import Topics
+from controlplane.logs.kafka.reader import KafkaReader
 from replay.archive.cluster import open_cluster
 from replay.archive.store import Folder
-from replay.archive.verify import verified
 from replay.capture.capture import Target
 from replay.capture.secrets import kept
 from replay.capture.spark import Source
 from replay.capture.streaming import Stream, follow
 from replay.errors import ArchiveConflict
-from tests.conftest import PROVE, ROOT
+from tests.conftest import PROVE
 from tests.kafka.conftest import RELEASES
+from tests.kafka.killed import check_whole, left_in
+from tests.kafka.pasts import Past, removed
 from tests.kafka.real import Broker
-from tests.kafka.writing import in_order, reading, settled, writer
+from tests.kafka.writing import NewTopic, in_order, reading, writer
+from tests.replay.dying import before_manifest, behind_manifest, killed_at
+from tests.replay.spark.capturing import little_at_a_time
 from tests.replay.spark.conftest import QUICK
-from tests.replay.spark.test_capture import NewTopic
 from tests.replay.test_appending import archived
 
 pytestmark = [
@@ -37,86 +34,47 @@ pytestmark = [
     pytest.mark.parametrize("broker", RELEASES if PROVE else RELEASES[-1:], indirect=True),
 ]
 
-PATIENCE_S = 90
-LOOK_S = 0.005
-"""So soon that what has just been written is not yet told of elsewhere."""
+
+def words(past: Past, jars: Path, folder: Path) -> tuple[str, ...]:
+    """What `replay` is told to follow a broker."""
+    config, offsets, status, _ = msgspec.structs.astuple(past.topics)
+    return (
+        *("capture", f"real=kafka://{past.broker.bootstrap}", str(folder / "archive")),
+        *("--engine", "spark", "--master", "local[2]", "--jars", str(jars)),
+        *("--checkpoint", str(folder / "checkpoint"), "--every", "0.2"),
+        *(word for setting in QUICK.items() for word in ("--conf", "=".join(setting))),
+        *("--config-topic", config, "--offsets-topic", offsets, "--status-topic", status),
+    )
 
 
-class Captures:
-    """`replay capture` as a process of its own, into one archive."""
-
-    def __init__(self, broker: Broker, topics: Topics, jars: Path, folder: Path) -> None:
-        self.archive = folder / "archive"
-        names = ("config", topics.config), ("offsets", topics.offsets), ("status", topics.status)
-        self._words = [
-            *(sys.executable, "-m", "replay", "capture", f"real=kafka://{broker.bootstrap}"),
-            *(str(self.archive), "--engine", "spark", "--master", "local[2]"),
-            *("--jars", str(jars), "--checkpoint", str(folder / "checkpoint"), "--every", "0.2"),
-            *(word for setting in QUICK.items() for word in ("--conf", "=".join(setting))),
-            *(word for field, name in names for word in (f"--{field}-topic", name)),
-        ]
-
-    @contextmanager
-    def started(self) -> Iterator["subprocess.Popen[str]"]:
-        """One that runs; gone afterwards as by `kill -9`, and its JVM with it."""
-        pipe = subprocess.PIPE
-        with subprocess.Popen(
-            self._words,
-            cwd=ROOT,
-            text=True,
-            stdout=subprocess.DEVNULL,
-            stderr=pipe,
-            start_new_session=True,
-        ) as process:
-            try:
-                yield process
-            finally:
-                os.killpg(process.pid, signal.SIGKILL)
-
-    async def kill_when(self, found: Callable[[], bool]) -> None:
-        """Start one and kill it as soon as something is so."""
-        with self.started() as process:
-            async with asyncio.timeout(PATIENCE_S):
-                while not found():
-                    if process.poll() is not None:
-                        assert process.stderr is not None
-                        raise AssertionError(process.stderr.read())
-                    await asyncio.sleep(LOOK_S)
-
-    def count(self, pattern: str) -> int:
-        """How many such files the archive has."""
-        return len([*self.archive.glob(f"cluster=real/{pattern}")])
+def batches(checkpoint: Path, kind: str) -> set[str]:
+    """The micro-batches that have begun (`offsets`), or are known to be done (`commits`)."""
+    return {one.name for one in checkpoint.glob(f"{kind}/[0-9]*")}
 
 
 async def test_killed_it_goes_on(
-    spark: SparkSession, broker: Broker, new_topic: NewTopic, kafka_jars: Path, tmp_path: Path
+    spark: SparkSession, past: Past, reader: KafkaReader, kafka_jars: Path, tmp_path: Path
 ) -> None:
     """Once before its segments count, once before the checkpoint knows that they do."""
-    topics = Topics(await new_topic(), await new_topic(2), await new_topic(2))
-    captures = Captures(broker, topics, kafka_jars, tmp_path)
-    entries: list[Entry] = []
-    async with writer(broker) as out:
-        for number in range(20):
-            await out.put(topics.config, 0, b"connector-%d" % number, b'{"properties":{}}')
-            await out.put(topics.offsets, number % 2, b'["a",{"n":%d}]' % number, b"1")
-        await captures.kill_when(lambda: captures.count("topic=*/*/segment-*") > 0)
-        entries += await aborted(broker, topics)
-        await captures.kill_when(lambda: captures.count("_manifest/*") > 0)
-        own = await new_topic()
-        names_it = b'{"properties":{"name":"own","offsets.storage.topic":"%s"}}' % own.encode()
-        await out.put(topics.config, 0, b"connector-own", names_it)
-        await out.put(own, 0, b'["own",{}]', b"2")
-        entries += await aborted(broker, topics)
-    target = Target(Folder(str(captures.archive)), "real", topics, kept(topics))
-    opening = partial(reading, broker.bootstrap)
-    checkpoint = str(tmp_path / "checkpoint" / "real")
-    stream = Stream(opening, target, Source(spark, broker.bootstrap, {}), checkpoint, None)
+    target = little_at_a_time(tmp_path / "archive", past.topics)
+    checkpoint = tmp_path / "checkpoint" / "real"
+    there = await past.there()
+    replay = ("replay", *words(past, kafka_jars, tmp_path))
+    await asyncio.to_thread(killed_at, before_manifest(0), *replay)
+    assert left_in(target, there).parts == {}
+    assert any(target.store.walk(f"cluster=real/topic={past.topics.config}"))
+    own_is_there = behind_manifest(1)  # the first names its topic, which the next is about
+    await asyncio.to_thread(killed_at, own_is_there, *replay)
+    left = left_in(target, there)
+    assert batches(checkpoint, "offsets") > batches(checkpoint, "commits")
+    await past.goes_on()
+    await removed(past.broker, past.own, 0, 28)
+    source = Source(spark, past.broker.bootstrap, {})
+    stream = Stream(partial(reading, source.bootstrap), target, source, str(checkpoint), None)
     await asyncio.to_thread(follow, stream, lambda _: None)
-    entries += out.written
-    cluster = open_cluster(Folder(str(captures.archive)), "real")
-    assert archived(cluster) == in_order(entries)
-    assert (verified(cluster).flaws, verified(cluster).gaps) == ((), ())
-    assert own in cluster.ends
+    whole = open_cluster(target.store, "real")
+    check_whole(whole, left, await past.there(), await reader.starts(past.names))
+    assert [*whole.gaps]
 
 
 async def test_a_stream_and_its_archive_belong_together(
@@ -148,14 +106,3 @@ async def test_a_stream_and_its_archive_belong_together(
     assert added == [1, 1, 1]
     cluster = open_cluster(Folder(str(tmp_path / "archive")), "real")
     assert archived(cluster) == in_order(out.written)
-
-
-async def aborted(broker: Broker, topics: Topics) -> list[Entry]:
-    """Records of a transaction that was aborted, at the end of a partition."""
-    transaction = f"t-{topics.config}"
-    async with writer(broker, transactional_id=transaction) as out:
-        await out.producer.begin_transaction()
-        await out.put(topics.status, 0, b"status-task-a-0", b"{}")
-        found = await out.end(commit=False)
-    await settled(broker, transaction)
-    return found

@@ -1,0 +1,43 @@
+"""Captures of a broker that are killed at every step: each child a step later than the one before.
+
+Usage: python -m tests.kafka.dying FOLDER EVERY BOOTSTRAP CONFIG OFFSETS STATUS COMMANDS
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from controlplane.core.state import Topics
+from replay.archive.segments import Sizes
+from replay.archive.store import Folder
+from replay.capture.capture import Capture, Captured, Target
+from replay.capture.secrets import kept
+from tests.kafka.writing import ONE_BATCH, reading
+from tests.replay.dying import at_every_step
+
+COMMIT_RECORDS = 20
+
+
+def target_in(folder: Path, topics: Topics) -> Target:
+    """An archive that is appended to again and again, in small segments."""
+    return Target(Folder(str(folder)), "real", topics, kept(topics), Sizes(10, 5), COMMIT_RECORDS)
+
+
+async def capture(bootstrap: str, target: Target) -> Captured:
+    """What a capture of a broker came to."""
+    async with reading(bootstrap, limits=ONE_BATCH) as reader:
+        return await Capture(reader, target, goes_on=True).run()
+
+
+def main(folder: str, every: str, bootstrap: str, *names: str) -> None:
+    """Capture a broker into archive after archive, and be killed."""
+    topics = Topics(*names)
+
+    def capture_into(one: Path) -> None:
+        asyncio.run(capture(bootstrap, target_in(one, topics)))
+
+    at_every_step(Path(folder), Path.mkdir, capture_into, int(every))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

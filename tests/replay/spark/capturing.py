@@ -1,0 +1,42 @@
+"""A capture by Spark's Kafka source that makes count a little at a time, to be killed in between.
+
+Usage: python -m tests.replay.spark.capturing ARCHIVE JARS BOOTSTRAP CONFIG OFFSETS STATUS COMMANDS
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from controlplane.core.state import Topics
+from replay.capture.capture import Captured, Target
+from replay.capture.spark import Source, SparkCapture
+from replay.cli.spark_capture import with_jars
+from replay.engine.where import Where
+from tests.kafka.dying import target_in
+from tests.kafka.writing import reading
+from tests.replay.spark.conftest import QUICK
+
+COMMIT_RECORDS = 40
+"""Each part that is made to count costs two jobs."""
+
+
+def little_at_a_time(folder: Path, topics: Topics) -> Target:
+    """An archive that is appended to again and again."""
+    return target_in(folder, topics)._replace(commit_records=COMMIT_RECORDS)
+
+
+async def capture(source: Source, target: Target) -> Captured:
+    """What a capture by Spark came to."""
+    async with reading(source.bootstrap) as reader:
+        return await SparkCapture(reader, target, source).run()
+
+
+def main(archive: str, jars: str, bootstrap: str, *names: str) -> None:
+    """Capture a broker."""
+    target = little_at_a_time(Path(archive), Topics(*names))
+    with with_jars(Where("local[2]", QUICK), Path(jars)) as session:
+        asyncio.run(capture(Source(session, bootstrap, {}), target))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,57 @@
+"""A capture by Spark's Kafka source that is killed, its JVM too: it neither loses nor doubles."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+
+from controlplane.logs.kafka.reader import KafkaReader
+from replay.archive.cluster import Cluster
+from replay.archive.verify import verified
+from replay.capture.spark import Source
+from tests.conftest import PROVE
+from tests.kafka.conftest import RELEASES
+from tests.kafka.killed import check_whole, left_in
+from tests.kafka.pasts import Past, removed
+from tests.replay.dying import before_manifest, behind_manifest, killed_at, killed_when
+from tests.replay.spark.capturing import capture, little_at_a_time
+from tests.replay.test_appending import archived
+
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.broker,
+    pytest.mark.parametrize("broker", RELEASES if PROVE else RELEASES[:1], indirect=True),
+]
+
+CAPTURING = "tests.replay.spark.capturing"
+
+
+async def test_killed_it_neither_loses_nor_doubles(
+    spark: SparkSession, past: Past, reader: KafkaReader, kafka_jars: Path, tmp_path: Path
+) -> None:
+    """While tasks write, when all is written that is to count next, and just when it counts."""
+    target = little_at_a_time(tmp_path, past.topics)
+    names = msgspec.structs.astuple(past.topics)
+    words = (CAPTURING, str(tmp_path), str(kafka_jars), past.broker.bootstrap, *names)
+    there = await past.there()
+    lefts: list[Cluster] = []
+
+    def tasks_write() -> bool:
+        return any(tmp_path.rglob("segment-*"))
+
+    await asyncio.to_thread(killed_when, tasks_write, *words)
+    lefts.append(left_in(target, there))
+    for moment in (before_manifest(1), behind_manifest(0)):
+        await asyncio.to_thread(killed_at, moment, *words)
+        lefts.append(left_in(target, there))
+    await past.goes_on()
+    await removed(past.broker, past.own, 0, 28)
+    captured = await capture(Source(spark, past.broker.bootstrap, {}), target)
+    check_whole(captured.cluster, lefts[-1], await past.there(), await reader.starts(past.names))
+    assert [*captured.cluster.gaps]
+    none, one, two = (len(left.chain.manifests) for left in lefts)
+    assert (one - none, two - one) == (1, 1)
+    assert len(archived(lefts[-1])) < len(there), "it was killed before its end each time"
+    assert verified(lefts[1]).leftovers
