@@ -2,16 +2,15 @@
 
 from replay.report.facts import Time
 from replay.report.html import Html, el
-from replay.report.when import DAY_MS, day_and_time, when
+from replay.report.when import DAY_MS, MINUTE_MS, tick_words, when
 
 TICKS = 6
 """Round times beneath a picture, at most."""
 
-_SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
 _STEPS_MS = (
-    *(number * _SECOND for number in (1, 2, 5, 10, 15, 30)),
-    *(number * _MINUTE for number in (1, 2, 5, 10, 15, 30)),
-    *(number * _HOUR for number in (1, 2, 3, 6, 12)),
+    *(number * 1_000 for number in (1, 2, 5, 10, 15, 30)),
+    *(number * MINUTE_MS for number in (1, 2, 5, 10, 15, 30)),
+    *(number * 60 * MINUTE_MS for number in (1, 2, 3, 6, 12)),
 )
 """What lies between two round times of one day."""
 
@@ -44,13 +43,15 @@ class Axis:
 
     def labels(self) -> Html:
         """The times beneath a picture; every other one is left out where there is little room."""
-        ticks = self.ticks()
+        step, ticks = self._step_ms(), self.ticks()
+        words = [tick_words(tick, step) for tick in ticks]
+        longer = [one for _, one in words]
         texts = [
-            self._label(tick, shows_day=_shows_day(ticks, number), is_odd=number % 2 == 1)
+            self._label(tick, words[number][0], _news(longer, number), is_odd=number % 2 == 1)
             for number, tick in enumerate(ticks)
         ]
-        words = f"from {when(self._first_ms)} to {when(self._last_ms)} UTC"
-        return el("svg", texts, class_="axis", role="img", aria_label=words)
+        whole = f"from {when(self._first_ms)} to {when(self._last_ms)} UTC"
+        return el("svg", texts, class_="axis", role="img", aria_label=whole)
 
     def _step_ms(self) -> int:
         """The shortest round step of which there are no more than so many."""
@@ -62,22 +63,19 @@ class Axis:
             days = days * 5 // 2 if str(days).startswith("2") else days * 2
         return days * DAY_MS
 
-    def _label(self, at_ms: int, *, shows_day: bool, is_odd: bool) -> Html:
+    def _label(self, at_ms: int, text: str, second: str | None, *, is_odd: bool) -> Html:
         place = self.percent(at_ms)
         near_end, near_start = place > 100 - _EDGE_PERCENT, place < _EDGE_PERCENT
         anchor = "end" if near_end else "start" if near_start else "middle"
-        x, (day, time) = f"{place}%", day_and_time(at_ms)
-        step = self._step_ms()
-        text = day if step >= DAY_MS else time if step < _MINUTE else time[:5]
-        second = el("tspan", day, x=x, dy="1.25em") if shows_day and text != day else None
-        return el("text", text, second, x=x, y="1em", text_anchor=anchor, class_=_odd(is_odd))
+        x, kind = f"{place}%", "odd" if is_odd else None
+        below = None if second is None else el("tspan", second, x=x, dy="1.25em")
+        return el("text", text, below, x=x, y="1em", text_anchor=anchor, class_=kind)
 
 
-def _odd(is_odd: bool) -> str | None:
-    return "odd" if is_odd else None
+def _news(longer: list[str], number: int) -> str | None:
+    """What a tick tells beneath: its day or year, if that of the tick before is another one.
 
-
-def _shows_day(ticks: list[int], number: int) -> bool:
-    """Whether a tick tells its day: another one than of the tick before, or of the one but last."""
-    others = ticks[max(0, number - 2) : number] if number % 2 == 0 else [ticks[number - 1]]
-    return not others or any(one // DAY_MS != ticks[number] // DAY_MS for one in others)
+    Or that of the last but one, where every other tick is left out.
+    """
+    before = longer[max(0, number - 2) : number] if number % 2 == 0 else longer[number - 1 : number]
+    return longer[number] if not before or set(before) != {longer[number]} else None

@@ -40,6 +40,15 @@ function scrollingAside() {
     .map((one) => named(one, one.textContent));
 }
 
+/** Times beneath pictures between which there is hardly any room. */
+function timesTouching() {
+  return [...document.querySelectorAll("svg.axis")].flatMap((axis) => {
+    const times = [...axis.querySelectorAll("text")].filter((one) => one.checkVisibility());
+    const boxes = times.map((one) => one.getBoundingClientRect());
+    return times.slice(1).filter((_, number) => boxes[number].right + 2 > boxes[number + 1].left);
+  }).map((one) => named(one, one.textContent));
+}
+
 /** Texts that are smaller than so many pixels. */
 function tooSmall(least) {
   return shownTexts()

@@ -1,6 +1,7 @@
 """Pages as people see them: in Chromium, on a desk, on a phone, in the dark, and on paper."""
 
 from collections.abc import Iterable
+from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
@@ -9,7 +10,10 @@ import msgspec
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+from controlplane.core.moments import read_time_ms
 from replay.report import Limits, Looked, page
+from replay.report.axis import Axis
+from replay.report.facts import Time
 from tests.recorded import recorded_entries
 from tests.replay.audit.planted import MINUTE, PAUSED, STARTED, Log
 from tests.replay.report.browsing import DESK, PAPER_HEIGHT, PHONE, Browser
@@ -97,6 +101,7 @@ def test_what_is_wrong_is_noticed(browser: Browser, tmp_path: Path) -> None:
         "<div style='overflow: auto; height: 20px'>cut<br>off</div>"
         "<details><summary>folded</summary><p>up</p></details><a href='#nowhere'>link</a>"
         "<div class=scroll style='overflow: auto; width: 9px'><p>aside</p></div>"
+        "<svg class=axis><text x=0 y=9>22:50</text><text x=9 y=9>22:51</text></svg>"
     )
     browser.open(file)
     assert any("broken" in one for one in browser.complaints())
@@ -106,6 +111,7 @@ def test_what_is_wrong_is_noticed(browser: Browser, tmp_path: Path) -> None:
     assert browser.ask("tooSmall(12)") == ['P "small" is 9px high']
     assert browser.ask("tooFaint()") == ['P "faint" has a contrast of 2.3']
     assert browser.ask("leadingNowhere()") == ["#nowhere"]
+    assert browser.ask("timesTouching()") == ['text "22:51"']
     assert browser.ask("scrollingAside()") == ['DIV "aside"']
     assert browser.ask("hidden()") == ['P "up"', 'DIV "cutoff"']
 
@@ -135,6 +141,7 @@ def test_everything_can_be_read(
     browser.open(request.getfixturevalue(name), width=width, scheme=scheme)
     for _ in ("folded", "open"):
         assert browser.ask("[...stickingOut(), ...scrollingAside()]") == []
+        assert browser.ask("timesTouching()") == []
         assert browser.ask(f"tooSmall({SMALLEST})") == []
         assert browser.ask("tooFaint()") == []
         browser.ask("document.querySelectorAll('details').forEach((one) => (one.open = true))")
@@ -151,7 +158,7 @@ def test_nothing_is_missing_on_paper(
     assert browser.ask("hidden()") != []
     browser.as_printed()
     assert browser.ask("hidden()") == []
-    assert browser.ask("stickingOut()") == []
+    assert browser.ask("[...stickingOut(), ...timesTouching()]") == []
     assert browser.ask("tooFaint()") == []
     height = browser.ask("document.documentElement.scrollHeight")
     # What does not fit onto a page goes to the next one, so there are rather more.
@@ -230,3 +237,22 @@ def test_a_large_fleet_opens_folded(browser: Browser, fleet: Path) -> None:
     browser.open(fleet)
     browser.ask("document.querySelector('#clusters tbody tr:nth-child(9) td.n a').click()")
     assert browser.ask("targetIsSeen()")
+
+
+def test_times_never_touch(browser: Browser, tmp_path: Path) -> None:
+    """From seconds to decades, wherever a picture begins, on a desk and on a phone."""
+    starts = (read_time_ms(text) for text in ("2026-11-20T22:49:57Z", "2025-12-31T06:00:00Z"))
+    axes = [
+        Axis(Time(start_ms + step * 3_456_789, start_ms + step * 3_456_789 + length_ms))
+        for start_ms in starts
+        for step in range(5)
+        for length_ms in (int(1_000 * 1.7**power) for power in range(38))
+    ]
+    style = files("replay.report").joinpath("style.css").read_text(encoding="utf-8")
+    pictures = "".join(f"<div class=timeline><p></p>{axis.labels()}</div>" for axis in axes)
+    file = tmp_path / "axes.html"
+    file.write_text(f"<style>{style}</style><main class=card>{pictures}</main>")
+    for width in (DESK, PHONE):
+        browser.open(file, width=width)
+        assert browser.ask("document.querySelectorAll('.axis text').length") > len(axes)
+        assert browser.ask("timesTouching()") == []
