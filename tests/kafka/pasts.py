@@ -12,7 +12,7 @@ from controlplane.core.entry import Entry, Position
 from controlplane.core.state import Topics
 from replay.archive.cluster import Place
 from tests.kafka.real import Broker
-from tests.kafka.writing import NewTopic, Writer, admin, in_order, settled, writer
+from tests.kafka.writing import NewTopic, admin, in_order, settled, writer
 
 COMPACTED_SOON = {
     "segment__ms": 100,
@@ -116,7 +116,7 @@ class Past:
         async with writer(self.broker) as out:
             for number in range(ROUND):
                 name = b"%d" % (number % CONNECTORS)
-                await self._configure(out, name)
+                await out.put(self.topics.config, 0, b"connector-" + name, b'{"properties":{}}')
                 at = number % 2
                 key = b'["connector-%s",{}]' % name
                 await out.put(self.topics.offsets, at, key, b"%d" % number, headers=HEADERS)
@@ -125,21 +125,21 @@ class Past:
         self._written += out.written
         self._written += await decided(self.broker, self.names, while_open)
 
-    async def compact_configs(self) -> None:
-        """Have the config topic compacted, and never again: it is to stay as it is found."""
+    async def begins(self) -> None:
+        """Name the connector's own topic, once; then have the config topic compacted.
+
+        It is not compacted again, but stays as it is found.
+        """
+        config = self.topics.config
+        names_it = b'{"properties":{"offsets.storage.topic":"%s"}}' % self.own.encode()
         async with writer(self.broker) as out:
-            await compacted(lambda: self._configure(out, b"0"), self._has_holes)
+            await out.put(config, 0, b"connector-own", names_it)
+            await compacted(lambda: out.put(config, 0, b"connector-0", b"{}"), self._has_holes)
         self._written += out.written
         settings = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(A_DAY_MS)}
-        topic = ConfigResource(ConfigResourceType.TOPIC, self.topics.config, settings)
+        topic = ConfigResource(ConfigResourceType.TOPIC, config, settings)
         async with admin(self.broker) as client:
             await client.alter_configs([topic])
-
-    async def _configure(self, out: Writer, name: bytes) -> None:
-        config = b'{"properties":{"name":"%s","offsets.storage.topic":"%s"}}'
-        await out.put(
-            self.topics.config, 0, b"connector-" + name, config % (name, self.own.encode())
-        )
 
     async def _has_holes(self) -> bool:
         there = await offsets_there(self.broker, [(self.topics.config, 0)])
@@ -151,8 +151,8 @@ async def worn(broker: Broker, new_topic: NewTopic) -> Past:
     config = await new_topic(1, **COMPACTED_SOON)
     own = await new_topic(cleanup__policy="delete")  # of others brokers let nobody remove records
     past = Past(broker, Topics(config, await new_topic(2), await new_topic(2)), own)
+    await past.begins()
     await past.goes_on()
-    await past.compact_configs()
     await past.goes_on()
     await removed(broker, own, 0, 3)
     return past
