@@ -152,7 +152,7 @@ def _document(answer: _Answer, found: list[Row]) -> dict[str, Any]:
 def _unreadable(state: ClusterState) -> dict[str, Any]:
     found = unreadable(state)
     records = [{"position": at._asdict(), "reason": why} for at, why in found.records]
-    return {"count": found.count, "records": records}
+    return {"count": found.number, "records": records}
 
 
 def _print(answers: list[_Answer], found: list[Row]) -> None:
@@ -167,14 +167,14 @@ def _print(answers: list[_Answer], found: list[Row]) -> None:
 
 def _print_unreadable(cluster: str, state: ClusterState) -> None:
     found = unreadable(state)
-    if not found.count:
+    if not found.number:
         return
-    records = count(found.count, "record")
+    records = count(found.number, "record")
     say(f"{cluster}: {records} of no use to a worker of {state.profile.release}:")
     for at, why in found.records[:UNREADABLE_SHOWN]:
         say(f"  {place(at, state.topics)}  {why}")
-    if found.count > UNREADABLE_SHOWN:
-        say(f"  … and {found.count - UNREADABLE_SHOWN} more; `replay audit` counts them by reason")
+    if found.number > UNREADABLE_SHOWN:
+        say(f"  … and {found.number - UNREADABLE_SHOWN} more; `replay audit` counts them by reason")
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -118,7 +118,7 @@ def _status(status: Status | None) -> dict[str, Any] | None:
 class Unreadable(NamedTuple):
     """Records of configs, statuses and commands that were no use to a worker."""
 
-    count: int
+    number: int
     """Of statuses those that no later record has decided; `replay audit` counts all."""
     records: list[tuple[Position, str]]
     """The first of them, and why, without secrets."""

@@ -12,7 +12,7 @@ DAY_MS = 86_400_000
 
 def garbage() -> list[Entry]:
     """Two days of it, with one connector among it."""
-    topics = {
+    topics: dict[str, list[tuple[bytes | None, bytes]]] = {
         "connect-configs": [*_configs()],
         "connect-status": [*_statuses()],
         "connect-commands": [(b"\xff", b"{")] * COMMANDS,
