@@ -7,11 +7,11 @@ from replay.archive.store import Store, open_store
 
 
 def store_named(where: str) -> Store:
-    """The store at a path or URL, by the command's --conf.
+    """The store at a path or URL, by the command's --conf; whoever is no command has none.
 
     Raises:
         NoArchive: no file system is known that such a URL names.
         BadSetting: a setting is unknown, or means nothing.
     """
-    told = click.get_current_context().params["conf"]
-    return open_store(where, settings(dict(told)))
+    context = click.get_current_context(silent=True)
+    return open_store(where, settings(dict(context.params["conf"] if context else ())))

@@ -1,6 +1,7 @@
 """What a past is told in, as rows: what people and machines are shown, without secrets."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -131,26 +132,28 @@ def write(file: Path, schema: pa.Schema, rows: Iterable[Row]) -> None:
         NotWritable: it cannot be written there.
     """
     draft = file.with_name(file.name + ".draft")
+    values = {one.name for one in schema if one.name in _VALUES and one.type == pa.string()}
     try:
         with pq.ParquetWriter(draft, schema, compression="zstd") as writer:
             rows = iter(rows)
-            while some := [_plain(row) for row in islice(rows, ROWS_AT_ONCE)]:
+            while some := [_plain(row, values) for row in islice(rows, ROWS_AT_ONCE)]:
                 writer.write_table(pa.Table.from_pylist(some, schema=schema))
         draft.replace(file)
     except OSError as error:
         why = error.strerror or error
         raise NotWritable(f"{file} cannot be written ({why}): check it") from None
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):  # it is not there, or cannot be there
+            draft.unlink()
 
 
 _VALUES = ("value", "before", "after")
 """Columns of which a table has JSON text: what is in them may be anything."""
 
 
-def _plain(row: Row) -> Row:
+def _plain(row: Row, values: Container[str]) -> Row:
     """A row as a table takes it; half a surrogate pair, which no text there may hold, escaped."""
-    return {name: _json(cell) if name in _VALUES else _text(cell) for name, cell in row.items()}
+    return {name: _json(cell) if name in values else _text(cell) for name, cell in row.items()}
 
 
 def _json(cell: Any) -> str | None:

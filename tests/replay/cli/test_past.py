@@ -67,8 +67,9 @@ def test_a_timeline_as_parquet(archive: Path, tmp_path: Path) -> None:
     assert {key: rows[0][key] for key in first if key != "value"} == {
         key: value for key, value in first.items() if key != "value"
     }
-    sentence = refusal(call("timeline", archive, "-o", "parquet", "--to", tmp_path / "x" / "y"))
-    assert "cannot be written" in sentence
+    for place in (tmp_path / "x" / "y", file / "y"):
+        sentence = refusal(call("timeline", archive, "-o", "parquet", "--to", place))
+        assert "cannot be written" in sentence
     words = ("-o", "parquet", "--to", tmp_path / "none.parquet", "--connector", "nobody")
     refusal(call("timeline", archive, *words))
     assert [one.name for one in tmp_path.iterdir()] == ["timeline.parquet"]
@@ -88,6 +89,15 @@ def test_digests_behind_every_config_record(archive: Path) -> None:
     assert call("timeline", archive, "--digests", "--offsets").code == 2
     said = call("timeline", archive, "--cluster", "roll", "--digests")
     assert said.out.count("config@") == 19
+
+
+def test_digests_as_parquet(archive: Path, tmp_path: Path) -> None:
+    """The same rows."""
+    words = ("timeline", archive, "--cluster", "roll", "--digests", "--profile", "all")
+    file = tmp_path / "digests.parquet"
+    assert call(*words, "-o", "parquet", "--to", file).code == 0
+    (told,) = call(*words, "-o", "json").json
+    assert pq.read_table(file).to_pylist() == told["digests"]
 
 
 def test_diff_between_moments(archive: Path) -> None:
