@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import duckdb
 import pyarrow as pa
@@ -24,6 +26,9 @@ from tests.replay.archived import NAME
 RELEASES = ("2.3", "3.4", "3.9")
 
 HERE = Path(__file__).parent
+
+MEMORY = "3GB"
+"""What SQL may hold of a large archive; the rest goes to disk."""
 
 TOPICS = Topics()
 
@@ -59,7 +64,8 @@ class Oracle:
     """
 
     def __init__(self, slip: Callable[[str], str] = str) -> None:
-        self._duck = duckdb.connect()
+        spilled = Path(gettempdir()) / f"oracle-{uuid4()}"  # which it makes and removes itself
+        self._duck = duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": str(spilled)})
         self._slip = slip
         self._run("releases", "json")
 
