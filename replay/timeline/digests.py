@@ -1,12 +1,12 @@
 """What every release knows after every record of the config topic, as one number each.
 
-Each row of each table of the state has a hash of 256 bits; the digest of the state is their sum.
+Each row of each table of the state has a hash of 32 bytes; the digest of the state is their sum.
 So a record changes the digest by the rows that it changes, and the sum is the one that a state made
 in any other way has. Equal states have equal digests, whoever made them. That unequal ones differ
 is certain enough for chance, not against somebody who makes up rows in order to deceive.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import compress
 from operator import is_not
@@ -23,25 +23,30 @@ from controlplane.core.records import ConfigRecord, Invalid, TaskConfig
 from controlplane.core.state import ConfigState, Topics
 from replay.timeline.decoding import Decoded
 
-BITS = 256
+BYTES = 32
+"""Of a digest."""
 
-_ALL = (1 << BITS) - 1
+_ALL = (1 << 8 * BYTES) - 1
 _DEFERRED, _TASKS = "deferred", "tasks"
 
 
-def shown(number: int) -> str:
-    """A digest as people and machines are shown it."""
-    return f"{number:0{BITS // 4}x}"
+def several(digests: bytes) -> Iterator[bytes]:
+    """Digests that lie one behind the other: so many of them go sooner from process to process."""
+    return (digests[at : at + BYTES] for at in range(0, len(digests), BYTES))
 
 
-def config_digest(state: ConfigState) -> int:
+def config_digest(state: ConfigState) -> bytes:
     """The digest of a state, from all of its rows."""
     hashes = Hashes()
     total = hashes.whole(state.offset, state.session_key)
     for table in ConfigRows._fields:
         for name, value in getattr(state, table).items():
             total += hashes.row(table, name, value)
-    return total & _ALL
+    return _digest(total)
+
+
+def _digest(total: int) -> bytes:
+    return (total & _ALL).to_bytes(BYTES)
 
 
 class Hashes:
@@ -99,7 +104,7 @@ _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
 def _number(table: str, name: str, task: int, content: bytes) -> int:
     where = f"{table}\0{task}\0{len(name)}\0{name}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(where + content, digest_size=BITS // 8).digest())
+    return int.from_bytes(blake2b(where + content, digest_size=BYTES).digest())
 
 
 class Work:
@@ -179,20 +184,20 @@ class Digesting:
         """Another one that knows the same, and goes on by itself."""
         return Digesting(self.topics, profile, self)
 
-    def take(self, work: Work) -> list[int]:
-        """Fold some records; the digest after each of them."""
-        return [self._after(one, work.hashes) for one in work.records]
+    def take(self, work: Work) -> bytes:
+        """Fold some records; the digest after each of them, one behind the other."""
+        return b"".join([self._after(one, work.hashes) for one in work.records])
 
-    def rest(self) -> list[int]:
+    def rest(self) -> bytes:
         """Nothing: every record has been told of."""
-        return []
+        return b""
 
-    def _after(self, one: Decoded, hashes: Hashes) -> int:
+    def _after(self, one: Decoded, hashes: Hashes) -> bytes:
         record = one.fold(self.fold)
         name = self._owner(one.entry.key)
         if name is not None:
             self.sum += self._change(name, record, hashes)
-        return (self.sum + hashes.whole(self.fold.offset, self.fold.session_key)) & _ALL
+        return _digest(self.sum + hashes.whole(self.fold.offset, self.fold.session_key))
 
     def _change(self, name: str, record: ConfigRecord | Invalid, hashes: Hashes) -> int:
         """By how much a record has changed the sum of what is known of a connector."""
@@ -205,6 +210,8 @@ class Digesting:
         return now.by
 
     def _owner(self, key: bytes | None) -> str | None:
-        if key not in self.owners:
-            self.owners[key] = owner(self.topics.config, key, self.topics, self.profile)
-        return self.owners[key]
+        try:
+            return self.owners[key]
+        except KeyError:
+            found = self.owners[key] = owner(self.topics.config, key, self.topics, self.profile)
+            return found

@@ -1,6 +1,7 @@
 """Facts about connectors, each with the record that began it and the one that ended it."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,6 +19,21 @@ class Moment(NamedTuple):
     time_ms: int
     """That of the one order: the greatest timestamp of its partition so far. It never falls."""
     position: Position
+
+
+class Moments:
+    """Moments of records of one topic, in columns: so many of them go sooner to a process."""
+
+    def __init__(self, topic: str, moments: Iterable[Moment]) -> None:
+        columns = array("q"), array("q"), array("q")
+        for time_ms, (_, partition, offset) in moments:
+            for column, number in zip(columns, (time_ms, partition, offset), strict=True):
+                column.append(number)
+        self._topic, self._columns = topic, columns
+
+    def __iter__(self) -> Iterator[Moment]:
+        for time_ms, partition, offset in zip(*self._columns, strict=True):
+            yield Moment(time_ms, Position(self._topic, partition, offset))
 
 
 class Interval(msgspec.Struct, frozen=True):

@@ -74,7 +74,7 @@ class Step(NamedTuple, Generic[F]):
     records: int
     """How many there were."""
     found: Sequence[tuple[list[Profile], F]]
-    moments: Sequence[Moment] = ()
+    moments: Iterable[Moment] = ()
     """Those of each record, where something is told of each."""
 
 

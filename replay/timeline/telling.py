@@ -10,9 +10,9 @@ from controlplane.core.profiles import Profile
 from replay.engine.executors import Executor, InTurn
 from replay.progress import Advance
 from replay.timeline.decoding import decoded
-from replay.timeline.digests import Digesting, Work, shown
+from replay.timeline.digests import Digesting, Work, several
 from replay.timeline.follower import Follower, Wanted
-from replay.timeline.intervals import Interval, Moment, Seen, alike, names
+from replay.timeline.intervals import Interval, Moment, Moments, Seen, alike, names
 from replay.timeline.sharing import Job, Share, Step, gone_over
 from replay.timeline.together import Together
 
@@ -108,7 +108,7 @@ def digests(
 
 
 @_uncollected
-def digested(share: Share) -> Iterator[Step[list[int]]]:
+def digested(share: Share) -> Iterator[Step[bytes]]:
     """The digests behind the records of the config topic, step by step."""
     topics = share.job.plan.topics
     seen = share.sees_aborted
@@ -116,20 +116,20 @@ def digested(share: Share) -> Iterator[Step[list[int]]]:
     for some in share.steps():
         visible = [one for one in some if seen or not one.entry.aborted]
         found = reading.take(Work(decoded(visible, share.profiles, share.topic)))
-        moments = [Moment(one.time_ms, one.entry.position) for one in visible]
-        yield Step(len(some), found, moments)
+        moments = (Moment(one.time_ms, one.entry.position) for one in visible)
+        yield Step(len(some), found, Moments(share.topic, moments))
 
 
-def _digests(step: Step[list[int]], asked: Sequence[Profile]) -> Iterator[SeenDigest]:
+def _digests(step: Step[bytes], asked: Sequence[Profile]) -> Iterator[SeenDigest]:
     """Behind each record, each digest once, with all the releases that come to it."""
     releases = _Releases([profiles for profiles, _ in step.found], asked)
-    columns = zip(*(numbers for _, numbers in step.found), strict=True)
-    for after, numbers in zip(step.moments, columns, strict=True):
-        same: dict[int, tuple[int, ...]] = {}
-        for group, number in enumerate(numbers):
-            same[number] = (*same.get(number, ()), group)
-        for number, those in same.items():
-            yield SeenDigest(releases[those], after, shown(number))
+    columns = zip(*(several(digests) for _, digests in step.found), strict=True)
+    for after, digests in zip(step.moments, columns, strict=True):
+        same: dict[bytes, tuple[int, ...]] = {}
+        for group, one in enumerate(digests):
+            same[one] = (*same.get(one, ()), group)
+        for one, those in same.items():
+            yield SeenDigest(releases[those], after, one.hex())
 
 
 class _Releases(dict[tuple[int, ...], tuple[str, ...]]):
