@@ -1,11 +1,12 @@
 """How the folders and files of an archive are called.
 
-Names that begin with `_` are passed over by whatever reads the folders as one table (Spark, DuckDB,
-Arrow): it finds the records, each once.
+Only manifests decide which files count. Who reads the folders as one table does not ask them: he
+wants `segment-*.parquet`, for in each folder the files whose names begin with `_` repeat records.
+Spark and Arrow pass those over by themselves, DuckDB does not.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from replay.archive.store import Store
 from replay.errors import NoArchive
@@ -31,6 +32,18 @@ def clusters(store: Store) -> list[str]:
     folders = (name.partition("cluster=") for name in store.names(""))
     found = (name for before, cluster, name in folders if cluster and not before)
     return [name for name in found if any(map(is_manifest, store.names(manifests(name))))]
+
+
+def asked_for(store: Store, names: Sequence[str] = ()) -> list[str]:
+    """These clusters, each once; all in an archive, if none is named.
+
+    Raises:
+        NoArchive: it has none.
+    """
+    found = [*dict.fromkeys(names)] or clusters(store)
+    if not found:
+        raise NoArchive(f"{store.where} is no archive: make one with `replay capture`")
+    return found
 
 
 def is_manifest(name: str) -> bool:

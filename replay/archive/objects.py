@@ -1,4 +1,4 @@
-"""Archives in object stores: S3 and what speaks like it, or whatever else Arrow reads.
+"""Archives in object stores: S3, and what speaks like it.
 
 A file appears when it is closed, whole. That a name is taken, such a store does not say. So who
 wants a name that others may want claims it first, by a file of his own beside it. A store lists
@@ -34,7 +34,7 @@ HESITATION_S = 60
 
 
 class Objects:
-    """A folder in a bucket, or whatever else Arrow reads."""
+    """A folder in a bucket."""
 
     def __init__(
         self,
@@ -120,8 +120,6 @@ class Objects:
                 raise NotWritable(f"{self.where} cannot be written {why_not(error)}") from None
 
     def _upload(self, path: str, content: bytes) -> None:
-        if not isinstance(self._system, fs.S3FileSystem):  # which has no folders
-            self._system.create_dir(path.rpartition("/")[0], recursive=True)
         with self._system.open_output_stream(path) as file:
             file.write(content)
 
@@ -139,8 +137,6 @@ class Objects:
 
     def _check_bucket(self) -> None:
         """Where nothing is: is there anywhere that anything could be?"""
-        if not isinstance(self._system, fs.S3FileSystem):
-            return
         bucket = self._root.partition("/")[0]
         (found,) = self._system.get_file_info([bucket])
         if found.type == fs.FileType.NotFound:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from replay.archive import hadoop
-from replay.archive.objects import Objects, bucket_at, reading
+from replay.archive.objects import bucket_at, reading
 from replay.errors import NoArchive, NotWritable
 
 
@@ -63,7 +63,7 @@ def open_store(where: str, settings: hadoop.Settings = hadoop.NONE) -> Store:
     """The store that a path or URL names; nothing is made.
 
     Raises:
-        NoArchive: no file system is known that such a URL names.
+        NoArchive: no archive can be at such a URL.
         BadSetting: a setting is unknown, or means nothing.
     """
     scheme, found, rest = where.partition("://")
@@ -71,11 +71,13 @@ def open_store(where: str, settings: hadoop.Settings = hadoop.NONE) -> Store:
         return Folder(where)
     if scheme in S3:
         return bucket_at(where, rest, settings)
+    if scheme != "file":
+        raise NoArchive(f"no archive can be at {scheme}://…: name a folder, or s3a://bucket/folder")
     try:
-        system, path = fs.FileSystem.from_uri(where)
+        _, path = fs.FileSystem.from_uri(where)
     except (pa.ArrowInvalid, OSError) as error:
         raise NoArchive(f"{where} cannot be opened: {str(error).splitlines()[0]}") from None
-    return Folder(path) if isinstance(system, fs.LocalFileSystem) else Objects(where, system, path)
+    return Folder(path)
 
 
 S3 = ("s3", "s3a")

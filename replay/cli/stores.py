@@ -10,7 +10,7 @@ def store_named(where: str) -> Store:
     """The store at a path or URL, by the command's --conf; whoever is no command has none.
 
     Raises:
-        NoArchive: no file system is known that such a URL names.
+        NoArchive: no archive can be at such a URL.
         BadSetting: a setting is unknown, or means nothing.
     """
     context = click.get_current_context(silent=True)

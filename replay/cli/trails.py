@@ -37,12 +37,15 @@ def requests_by_cluster(asked: Sequence[Asked], told: Sequence[str]) -> dict[str
     """What is told of each cluster: `NAME=FILE` of one, `FILE` of all.
 
     Raises:
-        BadTrail: a file cannot be read, or is none.
+        BadTrail: a file cannot be read, or is none; or there is no such cluster.
     """
     requests: dict[str, list[Request]] = {one.cluster: [] for one in asked}
     for text in told:
         name, equals, path = text.partition("=")
         one_cluster = bool(equals) and name in requests
+        if equals and not one_cluster and not Path(text).exists():
+            there = ", ".join(requests)
+            raise BadTrail(f"--trail {text}: no cluster {name} is asked about (found: {there})")
         for found in _requests(Path(path if one_cluster else text)):
             for cluster in [name] if one_cluster else requests:
                 requests[cluster].append(found)

@@ -97,9 +97,10 @@ def _key(endpoint: str, bucket_name: str) -> dict[str, str]:
     anybody = boto3.Session("any", "any", region_name="us-east-1")
     anybody.client("s3", endpoint_url=endpoint).create_bucket(Bucket=bucket_name)
     users = anybody.client("iam", endpoint_url=endpoint)
-    users.create_user(UserName="archivist")
-    users.put_user_policy(UserName="archivist", PolicyName="all", PolicyDocument=_POLICY)
-    made: dict[str, str] = users.create_access_key(UserName="archivist")["AccessKey"]
+    name = f"archivist-of-{bucket_name}"
+    users.create_user(UserName=name)
+    users.put_user_policy(UserName=name, PolicyName="all", PolicyDocument=_POLICY)
+    made: dict[str, str] = users.create_access_key(UserName=name)["AccessKey"]
     return made
 
 

@@ -1,30 +1,41 @@
-"""Where archives lie: a folder, or whatever else Arrow can read and write."""
+"""Where archives lie: a folder, or an object store."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyarrow import fs
 
 from controlplane.core.profiles import Profile
 from replay.archive.cluster import open_cluster, open_clusters
-from replay.archive.objects import Objects
+from replay.archive.hadoop import Settings
 from replay.archive.store import Folder, Store, open_store
 from replay.archive.verify import verified
 from replay.errors import NoArchive
 from tests.recorded import recorded_entries
 from tests.replay.archived import NAME, capture_into, log_of, replayed, served
-from tests.replay.cli.calling import content
+from tests.replay.buckets import Bucket, bucket
 
 HISTORY = "aborted-3.9"
 
 
+@pytest.fixture(scope="module")
+def stores() -> Iterator[Bucket]:
+    """An object store with one bucket."""
+    with bucket("stores") as made:
+        yield made
+
+
 @pytest.fixture(params=["folder", "objects"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    """A folder, and the same folder as an object store sees it."""
-    where = str(tmp_path / "archive")
+def store(request: pytest.FixtureRequest, stores: Bucket, tmp_path: Path) -> Store:
+    """A folder, and one in a bucket."""
     if request.param == "folder":
-        return open_store(where)
-    return Objects(where, fs.LocalFileSystem(), where)
+        return open_store(str(tmp_path / "archive"))
+    return in_bucket(stores, tmp_path)
+
+
+def in_bucket(stores: Bucket, folder: Path) -> Store:
+    """A folder in a bucket that is called like one of this machine."""
+    return open_store(f"s3a://{stores.name}{folder}", Settings(stores.hadoop))
 
 
 def test_the_whole_of_an_archive_in_each(store: Store) -> None:
@@ -49,14 +60,14 @@ def test_a_name_is_taken_once(store: Store) -> None:
         assert file.read() == b"first"
 
 
-def test_both_write_the_same(tmp_path: Path) -> None:
+def test_both_write_the_same(stores: Bucket, tmp_path: Path) -> None:
     """But for the time at which they did."""
     log = log_of(recorded_entries(HISTORY))
-    for name in ("one", "other"):
-        where = str(tmp_path / name)
-        store = Folder(where) if name == "one" else Objects(where, fs.LocalFileSystem(), where)
+    found = []
+    for store in (Folder(str(tmp_path)), in_bucket(stores, tmp_path)):
         capture_into(store, log)
-    one, other = (content(tmp_path / name) for name in ("one", "other"))
+        found.append({name: store.read(name) for name in store.walk("")})
+    one, other = found
     assert one.keys() == other.keys()
     assert [name for name in one if one[name] != other[name]] == [
         f"cluster={NAME}/_manifest/0000000001.json"
@@ -66,17 +77,21 @@ def test_both_write_the_same(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_no_archive(tmp_path: Path) -> None:
     """Whatever the system says: a folder where a file should be."""
     (tmp_path / "a").mkdir()
-    stores = Folder(str(tmp_path)), Objects("it", fs.LocalFileSystem(), str(tmp_path))
-    for store in stores:
-        with pytest.raises(NoArchive, match=f"{store.where} cannot be read"):
-            store.read("a")
+    with pytest.raises(NoArchive, match=f"{tmp_path} cannot be read"):
+        open_store(str(tmp_path)).read("a")
+
+
+def test_what_is_not_there(store: Store) -> None:
+    """Is told apart from what cannot be read."""
+    store.add("a/b", b"")
+    for name in ("a/c", "b"):
         with pytest.raises(FileNotFoundError):
-            store.read("b")
+            store.read(name)
 
 
 def test_urls(tmp_path: Path) -> None:
-    """A file's URL is a folder; what no file system is called is refused."""
+    """A file's URL is a folder; what is neither that nor a bucket is refused."""
     capture_into(open_store(f"file://{tmp_path}/x"), log_of(recorded_entries(HISTORY)))
     assert open_cluster(Folder(str(tmp_path / "x")), NAME).parts
-    with pytest.raises(NoArchive, match="nowhere://x cannot be opened"):
+    with pytest.raises(NoArchive, match="no archive can be at nowhere://"):
         open_store("nowhere://x")

@@ -133,6 +133,7 @@ def test_list_shows_kinds_and_thresholds() -> None:
         ([LIFE, "--release", "banana"], "banana"),
         ([LIFE, "--trail", LIFE], "is no audit stream: line 1 does not tell who"),
         ([LIFE, "--trail", "absent"], "absent cannot be read (No such file or directory)"),
+        ([LIFE, "--trail", f"nope={LIFE}"], "no cluster nope is asked about (found: "),
         ([LIFE, LIFE], "two logs have the same name: name them with --cluster"),
         ([LIFE, "--cluster", "a", "--cluster", "b"], "more often than there are logs"),
         ([LIFE, "--config-topic", "connect-status"], "give each a name of its own"),
