@@ -30,9 +30,9 @@ _PARSER_STACK: Final = 4000
 value (seen at 1800 to 2400 levels), before that in a parser that recurses (at 3500 to 4900)."""
 
 _STRING = r'"([^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*+)*+)"'
-_SPACE = re.compile(r"[ \t\n\r]*+")
-_NAME = re.compile(rf"{_STRING}[ \t\n\r]*+:[ \t\n\r]*+")
-_VALUE = re.compile(
+SPACE = re.compile(r"[ \t\n\r]*+")
+NAME = re.compile(rf"{_STRING}[ \t\n\r]*+:[ \t\n\r]*+")
+VALUE = re.compile(
     rf"(?P<open>[\[{{])|{_STRING.replace('(', '(?P<string>', 1)}"
     r"|(?P<number>-?[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+)|(?P<literal>true|false|null)"
 )
@@ -106,7 +106,7 @@ class _Reader:
             container[name] = self._value()
 
     def _value(self) -> object:
-        found = _VALUE.match(self._units, self._at)
+        found = VALUE.match(self._units, self._at)
         if not found:
             raise self._unexpected("a value")
         self._at = found.end()
@@ -137,7 +137,7 @@ class _Reader:
         return text
 
     def _name(self) -> str:
-        found = _NAME.match(self._units, self._at)
+        found = NAME.match(self._units, self._at)
         if not found:
             raise self._unexpected("a name")
         self._at = found.end()
@@ -171,7 +171,7 @@ class _Reader:
         return (self._text.in_bytes and not unit.isascii()) or is_identifier_part(unit)
 
     def _skip_space(self) -> None:
-        found = _SPACE.match(self._units, self._at)
+        found = SPACE.match(self._units, self._at)
         self._at = found.end() if found else self._at
 
     def _expect_comma(self) -> None:

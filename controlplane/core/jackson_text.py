@@ -53,7 +53,7 @@ _RULES = tuple(
 
 def read_text(value: bytes) -> Text:
     """The units of a document. Raises Undecodable for byte orders that Jackson refuses."""
-    charset, mark = next((row[1], row[2]) for row in _RULES if row[0].match(value))
+    charset, mark = _guessed(value)
     body = value[mark:]
     if charset is None:
         raise Undecodable("UTF-32 of a mixed byte order")
@@ -61,6 +61,19 @@ def read_text(value: bytes) -> Text:
         return Text(body.decode("latin-1"), in_bytes=True)
     order = ">" if charset.endswith("be") else "<"
     return _from_utf16(body, order) if charset.startswith("utf-16") else _from_utf32(body, order)
+
+
+def _guessed(value: bytes) -> tuple[_Charset | None, int]:
+    return next((row[1], row[2]) for row in _RULES if row[0].match(value))
+
+
+def write_text(text: Text, like: bytes) -> bytes:
+    """A document of these units that begins as another one, in the same encoding."""
+    charset, mark = _guessed(like)
+    if text.in_bytes or charset is None:
+        return like[:mark] + text.units.encode("latin-1")
+    cut_off = b"\0" if text.broken else b""
+    return like[:mark] + joined(text.units).encode(charset, "surrogatepass") + cut_off
 
 
 _UNPAIRED = re.compile("([\ud800-\udbff][\udc00-\udfff])|[\ud800-\udbff](?s:.)?|[\udc00-\udfff]")

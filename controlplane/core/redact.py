@@ -3,8 +3,8 @@
 A value is hidden where its key looks like a secret's (`SECRET_KEYS`), and wherever it stands in a
 text: assigned to such a name (`password=…`, `X-Api-Key: …`), in the user part of a URL, behind
 `Bearer` or `Basic`, between the lines of a private key. References to config providers
-(`${file:/x:key}`) stay visible: they name a secret and are none. REST answers as Connect does and
-is not redacted.
+(`${file:/x:key}`) stay visible: they name a secret and are none; what an archive has encrypted
+(`${encrypted:…}`) is as hidden as what it was. REST answers as Connect does and is not redacted.
 """
 
 import re
@@ -33,12 +33,13 @@ SECRET_KEYS = (
 
 _ANY_KEY = "|".join(SECRET_KEYS)
 _SECRET = re.compile(_ANY_KEY, re.IGNORECASE)
-_REFERENCE = re.compile(r"(\$\{[^{}]*:[^{}]*\})")
-_USER_INFO = re.compile(r"""(?<=://)([^/?#:@\s"']*):[^/?#\s"']+@""")
+_REFERENCE = re.compile(r"(\$\{(?!encrypted:)[^{}]*:[^{}]*\})")
+_USER_INFO = re.compile(r"""(?P<name>(?<=://)[^/?#:@\s"']*:)(?P<value>[^/?#\s"']+)(?=@)""")
 _SCHEMES = r"(?:Bearer|Basic|Digest|ApiKey|Token)"
-_AUTHORIZED = re.compile(rf"\b({_SCHEMES}\s+)[\w.~+/=-]+", re.IGNORECASE)
+_AUTHORIZED = re.compile(rf"(?P<name>\b{_SCHEMES}\s+)(?P<value>[\w.~+/=-]+)", re.IGNORECASE)
 _PRIVATE_KEY = re.compile(
-    r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----).*?(-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)",
+    r"(?P<name>-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)(?P<value>.*?)"
+    r"(?=-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)",
     re.DOTALL,
 )
 # A word is taken whole, or not at all: no text makes this go back and forth.
@@ -48,13 +49,16 @@ _ASSIGNED = re.compile(
     rf"""|(?:{_SCHEMES}\s+)?[^\s&;,"']+)""",
     re.IGNORECASE | re.DOTALL,
 )
+_ENCRYPTED = re.compile(r"(?P<name>)(?P<value>\$\{encrypted:[^{}]*\})")
+_IN_TEXTS = (_PRIVATE_KEY, _USER_INFO, _AUTHORIZED, _ASSIGNED, _ENCRYPTED)
+"""What tells a secret in a text, and the secret."""
 
 LOOKED_AT = 1 << 18
 """Characters of a text that are looked at: a book of a hundred pages, and some 0.1 s."""
 
 _STEMS = (
     *("pass", "pwd", "secret", "token", "cred", "jaas", "key", "auth", "bearer", "basic", "digest"),
-    "://",
+    *("://", "${encrypted:"),
 )
 """Where none of these stands, in whatever case, nothing of what is looked for does."""
 
@@ -75,6 +79,9 @@ def redacted(properties: Mapping[str, Any]) -> dict[str, Any]:
     """A connector's or task's config as people may see it."""
     return {key: redacted_value(key, value) for key, value in properties.items()}
 
+
+Hide = Callable[[str], str]
+"""A secret → what stands in its place."""
 
 Mark = Callable[[Any, Any], Any]
 """(a value, the same without its secrets) → what is shown of it."""
@@ -127,11 +134,22 @@ def redacted_text(text: str) -> str:
     if len(text) > LOOKED_AT:
         more = len(text) - LOOKED_AT
         return f"{redacted_text(text[:LOOKED_AT])}… ({more} characters more)"
-    folded = text.casefold()
-    if not any(stem in folded for stem in _STEMS):
+    return text_without(text, _as_hidden)
+
+
+def text_without(text: str, hide: Hide) -> str:
+    """A text of any length with every secret in it replaced."""
+    if not may_hold_secrets(text):
         return text
-    text = _USER_INFO.sub(rf"\1:{HIDDEN}@", _PRIVATE_KEY.sub(rf"\1{HIDDEN}\2", text))
-    return _ASSIGNED.sub(_unassigned, _AUTHORIZED.sub(rf"\1{HIDDEN}", text))
+    for pattern in _IN_TEXTS:
+        text = pattern.sub(lambda found: found["name"] + replaced(found["value"], hide), text)
+    return text
+
+
+def may_hold_secrets(text: str) -> bool:
+    """Whether it is worth looking: False means that there is no secret, and no name of one."""
+    folded = text.casefold()
+    return any(stem in folded for stem in _STEMS)
 
 
 def redacted_refusal(text: str) -> str:
@@ -149,14 +167,21 @@ def redacted_refusal(text: str) -> str:
 
 
 def _unassigned(found: re.Match[str]) -> str:
-    return found["name"] + str(_hidden(found["value"]))
+    return found["name"] + replaced(found["value"], _as_hidden)
 
 
 def _hidden(value: Any) -> Any:
-    """The references in a value; whatever stands between them is hidden."""
-    if value is None or value == "":
-        return value
-    if not isinstance(value, str):
-        return HIDDEN
-    parts = _REFERENCE.split(value)
-    return "".join(part if _REFERENCE.fullmatch(part) else part and HIDDEN for part in parts)
+    """A secret as people may see it: what is empty is none."""
+    if value is None or isinstance(value, str):
+        return value and replaced(value, _as_hidden)
+    return HIDDEN
+
+
+def replaced(secret: str, hide: Hide) -> str:
+    """The references in a secret; what stands between them is replaced."""
+    parts = _REFERENCE.split(secret)
+    return "".join(part if _REFERENCE.fullmatch(part) else part and hide(part) for part in parts)
+
+
+def _as_hidden(_secret: str) -> str:
+    return HIDDEN

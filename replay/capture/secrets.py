@@ -1,29 +1,28 @@
 """Secrets on their way into an archive: kept, dropped, or encrypted.
 
 A record that holds no secret is archived byte for byte. Of one that does, only the secret values
-change, and it still reads as the record that it was. Which values are secrets is what hides them
-from people, too (`core.redact`), and the key by which workers sign their requests.
+change, and each release reads it as it read what it was (`secrets_in_json`). Which values are
+secrets is what hides them from people, too (`core.redact`), and the key by which workers sign their
+requests. Source offsets stay as they are: a connector finds them by every byte of their keys.
 
 Encryption is deterministic (AES-SIV, RFC 5297): equal secrets stay equal, so that a changed
 password is still seen to have changed, and capturing twice archives nothing twice.
 """
 
-import json
-from base64 import b64decode, b64encode, urlsafe_b64encode
+import re
+from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NoBase64
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-from controlplane.core import javajson
 from controlplane.core.entry import Batch, Decoded
-from controlplane.core.javajson import StackOverflow, Undecodable
-from controlplane.core.profiles import KIP, Profile
-from controlplane.core.redact import HIDDEN, redacted_text, redacted_value
+from controlplane.core.java import decode_base64
+from controlplane.core.redact import HIDDEN
 from controlplane.core.state import Topics
+from replay.capture.secrets_in_json import Hide, without_secrets
 from replay.errors import NotCapturable
 
 KEPT = "kept"
@@ -33,10 +32,6 @@ KEY_BYTES = (32, 48, 64)
 """Lengths of a key: AES-128, AES-192 or AES-256, twice, as AES-SIV wants it."""
 
 _SESSION_KEY = b"session-key"
-_READER = Profile.of(KIP)
-
-Hide = Callable[[bytes], str]
-"""A secret's bytes → what stands in its place."""
 
 
 class Secrets:
@@ -66,41 +61,18 @@ class Secrets:
         )
 
     def _value(self, key: bytes | None, value: bytes | None) -> bytes | None:
-        if value is None:
-            return None
-        try:
-            decoded = javajson.decode(value, _READER)
-        except (Undecodable, StackOverflow):
-            return _redacted_bytes(value)
-        hidden = redacted_value("", decoded, self._mark)
-        if key == _SESSION_KEY:
-            hidden = self._without_session_key(hidden)
-        return value if hidden == decoded else javajson.encode(hidden)
+        if value is None or self._hide is None:
+            return value
+        special = {"key": self._signing} if key == _SESSION_KEY else {}
+        return without_secrets(value, self._hide, special)
 
-    def _mark(self, secret: Any, shown: Any) -> Any:
-        """What is archived of a value that `redact` does not show."""
+    def _signing(self, text: str) -> str:
+        """A session key is bytes in base64. It must stay such, or not such, as it was."""
         assert self._hide is not None
-        text = secret if isinstance(secret, str) else json.dumps(secret)
-        if isinstance(shown, str) and HIDDEN in shown and shown != HIDDEN:
-            return shown  # the secret is a part of a longer text, of which the rest is none
-        return self._hide(text.encode("utf-8", "surrogatepass"))
-
-    def _without_session_key(self, record: Any) -> Any:
-        """A session key is bytes, and must stay such, or it would read as another record."""
-        if not isinstance(record, dict) or not isinstance(record.get("key"), str):
-            return record
-        assert self._hide is not None
-        try:
-            signing = b64decode(record["key"], validate=True)
-        except NoBase64:
-            return record
-        return record | {"key": b64encode(self._hide(signing).encode()).decode()}
-
-
-def _redacted_bytes(value: bytes) -> bytes:
-    """Bytes that are no JSON without the secrets that stand in them as text."""
-    text = value.decode("utf-8", "surrogateescape")
-    return redacted_text(text).encode("utf-8", "surrogateescape")
+        signing = decode_base64(text)
+        if signing is None:
+            return self._hide(text.encode("utf-8", "surrogatepass"))
+        return b64encode(self._hide(signing).encode()).decode()
 
 
 def kept(topics: Topics) -> Secrets:
@@ -110,7 +82,11 @@ def kept(topics: Topics) -> Secrets:
 
 def dropped(topics: Topics) -> Secrets:
     """In place of every secret a word that says so."""
-    return Secrets(DROPPED, topics, lambda _: HIDDEN)
+    return Secrets(DROPPED, topics, _dropped)
+
+
+def _dropped(_secret: bytes) -> str:
+    return HIDDEN
 
 
 def encrypted(topics: Topics, key_file: Path) -> Secrets:
@@ -130,9 +106,22 @@ class _Sealing:
         self._key = key
 
     def __call__(self, secret: bytes) -> str:
-        # The length tells little, and an empty secret is hidden by nobody.
-        sealed = AESSIV(self._key).encrypt(secret, [])
-        return f"${{encrypted:{urlsafe_b64encode(sealed).decode()}}}"
+        """A secret sealed; what is sealed in it already stays."""
+        parts = _SEALED.split(secret)
+        return "".join(
+            part.decode() if _SEALED.fullmatch(part) else self._sealed(part)
+            for part in parts
+            if part
+        )
+
+    def _sealed(self, secret: bytes) -> str:
+        # The length tells little, and an empty secret is hidden by nobody. Padding would read as
+        # an assignment where it stands in a text.
+        sealed = urlsafe_b64encode(AESSIV(self._key).encrypt(secret, []))
+        return f"${{encrypted:{sealed.decode().rstrip('=')}}}"
+
+
+_SEALED: Final = re.compile(rb"(\$\{encrypted:[\w-]+\})")
 
 
 def read_key(path: Path) -> bytes:
@@ -156,4 +145,4 @@ _HOW = "make one with `openssl rand -base64 64 | tr -d '\\n' > FILE`"
 def decrypted(text: str, key: bytes) -> bytes:
     """What `${encrypted:…}` stands for. Raises `cryptography`'s `InvalidTag` for another key."""
     sealed = text.removeprefix("${encrypted:").removesuffix("}")
-    return AESSIV(key).decrypt(b64decode(sealed, altchars=b"-_"), [])
+    return AESSIV(key).decrypt(urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4)), [])

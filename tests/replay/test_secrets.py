@@ -49,7 +49,7 @@ PASSWORD = b'{"properties":{"name":"a","db.password":"p\\u00e4ss","n":1.50}}'
 def test_a_secret_is_dropped_and_the_record_stays_what_it_was() -> None:
     """Its key stays, and every other value."""
     assert through(dropped(Topics()), config(PASSWORD)) == (
-        b'{"properties":{"name":"a","db.password":"[hidden]","n":1.5}}'
+        b'{"properties":{"name":"a","db.password":"[hidden]","n":1.50}}'
     )
 
 
@@ -118,7 +118,7 @@ def test_a_whole_cluster_without_its_secrets(tmp_path: Path) -> None:
     assert changes == [("secretive", "db.password")]
     values = [entry.value for entry in archived(cluster_in(tmp_path))]
     assert [one for one in values if one and b"db.password" in one] == [
-        b'{"properties":{"name":"a","db.password":"[hidden]","n":1.5}}'
+        b'{"properties":{"name":"a","db.password":"[hidden]","n":1.50}}'
     ]
 
 

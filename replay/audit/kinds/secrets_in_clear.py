@@ -67,7 +67,7 @@ def _places(told: Told) -> Iterator[str]:
         case TaskConfig(_, _, properties):
             yield from (f"the setting {key} of a task" for key in secrets_of(properties))
         case ConnectorStatus(_, Status() as status) | TaskStatus(_, _, Status() as status):
-            if status.trace and redacted_text(status.trace) != status.trace:
+            if _in_clear("", status.trace):
                 yield "the trace of a failure"
         case SourcePartition(_, partition):
             if told.previous is None and secrets_of(partition):

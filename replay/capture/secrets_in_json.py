@@ -1,0 +1,261 @@
+"""Secrets in a record's value, replaced where they stand; everything else stays byte for byte.
+
+Releases differ in what JSON they read, and compatibility is about just that. So no value is written
+anew: the token of a secret makes room for a string, and whoever could read the value still can,
+whoever could not still cannot. The grammar is Jackson's (`core.jackson`) without any limits.
+
+Where a value stops being JSON nobody can tell what is a secret. What follows is replaced as a
+whole, if there was one before or may be one in it; so is what stands behind the end of a value,
+which nobody reads.
+
+Left out: a secret of more than 20 million characters, which the newest releases refuse.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Final
+
+from controlplane.core import javajson, redact
+from controlplane.core.jackson import NAME, SPACE, VALUE
+from controlplane.core.jackson_text import StringDecoder, Text, read_text, write_text
+from controlplane.core.java import utf16_units
+from controlplane.core.profiles import PROFILES, Profile
+from controlplane.core.undecodable import Undecodable
+
+Hide = Callable[[bytes], str]
+"""A secret's bytes → the text in its place."""
+
+Special = Mapping[str, Callable[[str], str]]
+"""Members of the outermost object that are secrets by themselves: their text → the one in its
+place."""
+
+_BYTE_ORDER: Final = 4
+"""Bytes by which Jackson knows an encoding."""
+
+_is_secret = lru_cache(maxsize=4096)(redact.is_secret)
+
+
+def without_secrets(value: bytes, hide: Hide, special: Special) -> bytes:
+    """A value with every secret hidden; the same bytes where there is none."""
+    if not special and not _may_hold_secrets(value):
+        return value
+    try:
+        text = read_text(value)
+    except Undecodable:
+        some = special or _may_spell_secrets(_without_zeros(value))
+        return value[:_BYTE_ORDER] + hide(value).encode() if some else value
+    units = _Walk(text, hide, special).walked()
+    return value if units == text.units else write_text(text._replace(units=units), value)
+
+
+def _may_hold_secrets(value: bytes) -> bool:
+    """Whether it is worth looking. Some escapes, and what is no UTF-8, may spell anything."""
+    if b"\0" in value:
+        return True
+    try:
+        return _may_spell_secrets(value.decode())
+    except UnicodeDecodeError:
+        return True
+
+
+def _may_spell_secrets(text: str) -> bool:
+    return "\\u" in text or "\\/" in text or redact.may_hold_secrets(text)
+
+
+def _without_zeros(value: bytes) -> str:
+    """What is no JSON as text: without zeros UTF-16 and UTF-32 of ASCII letters read as ASCII."""
+    return value.replace(b"\0", b"").decode("utf-8", "replace")
+
+
+@dataclass(slots=True)
+class _Open:
+    """An object or array whose end has not come yet."""
+
+    closing: str
+    secret: bool
+    empty: bool = True
+
+
+class _Walk:
+    """One pass over one document, which stops where it stops being JSON for every release."""
+
+    def __init__(self, text: Text, hide: Hide, special: Special) -> None:
+        self._units = text.units
+        self._in_bytes = text.in_bytes
+        self._hide = hide
+        self._special = special
+        self._names = StringDecoder(text.in_bytes, is_name=True, encoded_surrogates=True)
+        self._strings = StringDecoder(text.in_bytes, is_name=False, encoded_surrogates=True)
+        self._at = 0
+        self._open: list[_Open] = []
+        self._secret = False
+        """Whether what comes next is, or stands within, the value of a secret."""
+        self._met = bool(special)
+        """Whether there may have been a secret."""
+        self._pieces: list[str] = []
+        self._copied = 0
+
+    def walked(self) -> str:
+        """The units of the document without secrets."""
+        self._skip_space()
+        goes_on = self._value("")
+        while goes_on and self._open:
+            goes_on = self._step(self._open[-1])
+        self._skip_space()
+        self._pieces += self._units[self._copied : self._at], self._rest()
+        return "".join(self._pieces)
+
+    def _step(self, container: _Open) -> bool:
+        """Takes the next member of a container, or its end; False if neither stands there."""
+        self._secret = container.secret
+        self._skip_space()
+        if self._units[self._at : self._at + 1] == container.closing:
+            self._at += 1
+            self._open.pop()
+            return True
+        if not container.empty and not self._comma():
+            return False
+        container.empty = False
+        if container.closing == "]":
+            return self._value("")
+        name = self._name()
+        if name is None:
+            return False
+        self._secret = container.secret or _is_secret(name)
+        self._met |= self._secret
+        return self._value(name)
+
+    def _comma(self) -> bool:
+        found = self._units[self._at : self._at + 1] == ","
+        self._at += found
+        self._skip_space()
+        return found
+
+    def _name(self) -> str | None:
+        found = NAME.match(self._units, self._at)
+        name = self._decoded(self._names, found[1]) if found else None
+        if found and name is not None:
+            self._at = found.end()
+        return name
+
+    def _value(self, name: str) -> bool:
+        found = VALUE.match(self._units, self._at)
+        if not found:
+            return False
+        if found.lastgroup == "string":
+            return self._string(found, name)
+        self._at = found.end()
+        if found.lastgroup == "open":
+            self._open.append(_Open("]" if found[0] == "[" else "}", self._secret))
+        elif self._secret and found[0] != "null":
+            self._put(found, _of_number(found[0], self._hide))
+        return True
+
+    def _string(self, found: re.Match[str], name: str) -> bool:
+        body = found["string"]
+        text = self._decoded(self._strings, body)
+        if text is None:
+            return False
+        self._at = found.end()
+        strict = self._strings._replace(encoded_surrogates=False)
+        halves = self._decoded(strict, body) is None
+        hidden = self._hidden(text, name, halves=halves)
+        if hidden != text:
+            self._put(found, _quoted(hidden, halves=halves))
+        return True
+
+    def _hidden(self, text: str, name: str, *, halves: bool) -> str:
+        """A text without the secrets in it.
+
+        `halves` says that halves of pairs are encoded in it, which not every release reads: then
+        one stays of those in a secret.
+        """
+
+        def hide(part: str) -> str:
+            raw = part.encode("utf-8", "surrogatepass")
+            return self._hide(raw) + (_HALF if halves and _has_halves(part) else "")
+
+        if self._special and len(self._open) == 1 and name in self._special:
+            return text and self._special[name](text) + (_HALF if halves else "")
+        return redact.replaced(text, hide) if self._secret else redact.text_without(text, hide)
+
+    def _put(self, found: re.Match[str], token: str) -> None:
+        if self._in_bytes:
+            token = token.encode("utf-8", "surrogatepass").decode("latin-1")
+        self._pieces += self._units[self._copied : found.start()], token
+        self._copied = self._at
+
+    def _rest(self) -> str:
+        """What follows. Its first unit, or one like it, stays: it is what stops a reader."""
+        rest = self._units[self._at :]
+        raw = rest.encode("latin-1") if self._in_bytes else rest.encode("utf-8", "surrogatepass")
+        if not rest or not (self._met or _may_spell_secrets(_without_zeros(raw))):
+            return rest
+        return ("x" if rest[0].isalnum() else rest[0]) + self._hide(raw)
+
+    def _skip_space(self) -> None:
+        found = SPACE.match(self._units, self._at)
+        self._at = found.end() if found else self._at
+
+    @staticmethod
+    def _decoded(strings: StringDecoder, body: str) -> str | None:
+        try:
+            return strings.decode(body)
+        except Undecodable:
+            return None
+
+
+# --- tokens ----------------------------------------------------------------------------------
+
+_HALF: Final = "\ud800"
+_ESCAPE: Final = re.compile(r"\\(?:u(D[89A-F]..)|.)")
+
+
+def _has_halves(text: str) -> bool:
+    """Whether there is a half of a pair, or a whole one, which may be encoded as two halves."""
+    return any(_HALF <= chr(unit) <= "\udfff" for unit in utf16_units(text))
+
+
+def _quoted(text: str, *, halves: bool = False) -> str:
+    """A string's token; with `halves`, halves of pairs are encoded, as they were, not escaped."""
+    written = javajson.encode(text).decode()
+    if not halves:
+        return written
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else found[0], written)
+
+
+def _of_number(token: str, hide: Hide) -> str:
+    """What takes the place of a number, or of `true`.
+
+    Of a number that some releases do not read that is one of a dozen, which the same do not read.
+    """
+    readers = _readers(token)
+    if all(readers):
+        return _quoted(hide(token.encode()))
+    return _odd_numbers().get(readers, _UNREAD)
+
+
+def _readers(token: str) -> tuple[bool, ...]:
+    return tuple(_reads(token.encode(), profile) for profile in PROFILES)
+
+
+def _reads(token: bytes, profile: Profile) -> bool:
+    try:
+        javajson.decode(token, profile)
+    except Undecodable:
+        return False
+    return True
+
+
+@cache
+def _odd_numbers() -> Mapping[tuple[bool, ...], str]:
+    """By who reads them, the shortest number of each sort."""
+    tokens = sorted((a + b for a in _MANTISSAS for b in _TAILS), key=len, reverse=True)
+    return {_readers(token): token for token in tokens}
+
+
+_MANTISSAS: Final = ("0", "1", "00", "01")
+_TAILS: Final = ("", "e2147483648", f".{'0' * 600}e2147483648", f"e{'9' * 1001}")
+_UNREAD: Final = "00" + _TAILS[-1]
