@@ -5,7 +5,7 @@ situation that is known explains some of them. What nothing explains has to be l
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -19,7 +19,8 @@ from controlplane.core.state import Topics
 from replay.compat.evidence import Evidence
 from replay.compat.rolls import Roll
 from replay.compat.sightings import Sighting, Situation
-from replay.compat.situations import SITUATIONS
+from replay.compat.situations import ABORTED, SITUATIONS
+from replay.compat.situations.keeping import anything_again
 from replay.compat.steps import Step, When
 from replay.compat.views import View, view
 from replay.compat.writing import Written, next_writes, remarks
@@ -59,7 +60,6 @@ _MENDING = {
     Danger.STOPS_WORKER: _REPLACE,
     Danger.LOSES_BATCH: _REPLACE,
     Danger.READ_FAILS: "# let the connector commit its tasks anew, behind {}",
-    Danger.OFFSETS_DISAGREE: "# pause or resume any connector: its record comes behind {}",
 }
 """What is to be done about a hazard before anything else."""
 
@@ -110,6 +110,8 @@ class Assessed(msgspec.Struct, frozen=True):
     """Those that a worker of the goal meets and one of the start did not, when it started."""
     writes: tuple[Written, ...]
     """What an older worker would write next, while both releases live."""
+    steps: tuple[Step, ...]
+    """What has to be done about it."""
 
     @property
     def verdict(self) -> Verdict:
@@ -118,17 +120,6 @@ class Assessed(msgspec.Struct, frozen=True):
         found += [one.severity for one in self.divergences]
         found += [_HAZARDOUS.get(one.danger, Severity.INFO) for one in self.hazards]
         return max((_VERDICTS[one] for one in found), default=Verdict.COMPATIBLE)
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """What has to be done about it."""
-        mending = (_mended(one) for one in self.hazards if one.danger in _MENDING)
-        return (*mending, *(step for one in self.situations for step in one.sighting.steps))
-
-
-def _mended(hazard: Hazard) -> Step:
-    place = f"{hazard.position.topic}-{hazard.position.partition}@{hazard.position.offset}"
-    return Step(When.BEFORE, _MENDING[hazard.danger].format(place), hazard.danger.value)
 
 
 class Assessment(msgspec.Struct, frozen=True):
@@ -259,13 +250,26 @@ def _disagreement(evidence: Evidence) -> list[Hazard]:
 def _assessed(evidence: Evidence, name: str | None, found: _Found) -> Assessed:
     divergences = tuple(_divergence(one, found.seen) for one in found.changes)
     seen, met = tuple(found.seen), tuple(found.hazards)
+    steps = tuple(_steps(evidence, found))
     if name is None:
-        return Assessed(None, (), divergences, seen, met, ())
+        return Assessed(None, (), divergences, seen, met, (), steps)
     roll, older, newer = evidence.roll, evidence.older, evidence.newer
     views = (view(evidence.read_by(profile), name) for profile in (roll.start, roll.goal))
     differs = bool(found.changes or found.seen) and name in newer.config.connectors
     writes = tuple(next_writes(older, newer, name)) if roll.mixed and differs else ()
-    return Assessed(name, tuple(views), divergences, seen, met, writes)
+    return Assessed(name, tuple(views), divergences, seen, met, writes, steps)
+
+
+def _steps(evidence: Evidence, found: _Found) -> Iterator[Step]:
+    """First what workers choke on and what members disagree about; all else builds on that."""
+    for hazard in found.hazards:
+        if hazard.danger is Danger.OFFSETS_DISAGREE:
+            yield Step(When.BEFORE, anything_again(evidence), hazard.danger.value)
+        elif hazard.danger in _MENDING:
+            place = f"{hazard.position.topic}-{hazard.position.partition}@{hazard.position.offset}"
+            yield Step(When.BEFORE, _MENDING[hazard.danger].format(place), hazard.danger.value)
+    for one in sorted(found.seen, key=lambda one: one.situation.number != ABORTED):
+        yield from one.sighting.steps
 
 
 def _divergence(change: Change, seen: Sequence[Seen]) -> Divergence:

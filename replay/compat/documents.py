@@ -1,6 +1,7 @@
 """Assessments for machines: JSON, and JUnit's XML for CI."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -9,7 +10,7 @@ import msgspec
 from controlplane.core.safe_text import safe
 from replay.compat.assessing import Verdict
 from replay.compat.told import VERDICTS, ToldRoll
-from replay.findings import called
+from replay.findings import CLUSTER, called
 
 
 def worst(rolls: Iterable[ToldRoll]) -> Verdict:
@@ -23,13 +24,25 @@ def document(rolls: Sequence[ToldRoll]) -> dict[str, Any]:
     return {"verdict": worst(rolls).words, "rolls": shown}
 
 
-def junit(rolls: Sequence[ToldRoll]) -> str:
-    """The same as JUnit's XML: a suite for each change of release, a case for each connector."""
+def junit(rolls: Sequence[ToldRoll], failed: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The same as JUnit's XML: a suite for each change of release, a case for each connector.
+
+    A cluster that could not be read is an error; `failed` says why.
+    """
     root = ET.Element("testsuites", name="replay compat")
     for one in rolls:
         _suite(root, one)
+    for cluster, sentence in failed.items():
+        _unread(root, safe(cluster), safe(sentence))
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _unread(root: ET.Element, cluster: str, sentence: str) -> None:
+    numbers = {"tests": "1", "failures": "0", "errors": "1"}
+    suite = ET.SubElement(root, "testsuite", name=cluster, attrib=numbers)
+    case = ET.SubElement(suite, "testcase", classname=cluster, name=CLUSTER)
+    ET.SubElement(case, "error", type="cannot be read", message=sentence)
 
 
 def _suite(root: ET.Element, roll: ToldRoll) -> None:

@@ -106,6 +106,16 @@ class Evidence:
         """Those of the status topic."""
         return list(self._told(self.topics.status))
 
+    @cached_property
+    def committed(self) -> ClusterState:
+        """The config topic alone, as members with exactly-once support read it: nothing aborted.
+
+        Where there is no such support yet (KIP-618), all records count.
+        """
+        support = self.roll.newer.exactly_once_support
+        log = (one for one in self.entries if one.topic == self.topics.config)
+        return fold(log, self.roll.newer, topics=self.topics, exactly_once=support)
+
     def read_by(self, profile: Profile) -> ClusterState:
         """What a worker of one of the two releases knows."""
         return self.older if profile == self.roll.older else self.newer

@@ -7,7 +7,6 @@ worker would see otherwise than those who have been running.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 
 import msgspec
 
@@ -22,7 +21,7 @@ from controlplane.core.records import Target
 from controlplane.core.safe_text import count
 from controlplane.core.shown import change as change_text
 from controlplane.core.state import ClusterState, Topics
-from replay.compat.steps import verb, written
+from replay.compat.steps import rerun, written
 from replay.findings import Finding, Severity, by_name
 from replay.lint.cleaning import cleaned
 
@@ -120,14 +119,15 @@ def _inconsistent(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _To
     """A commit whose task configs are no longer all there."""
     if not any(one.aspect is Aspect.INCONSISTENT and one.after for one in changes):
         return None, ()
+    wanted = rehearsal.started.config.targets.get(name, Target.STARTED)
     finding = rehearsal.finding(
         "inconsistent",
         name,
         Severity.DANGER,
         "becomes inconsistent: its last commit does not find all of its task configs any more, so "
-        "it has no tasks",
+        f"it has no tasks; {_anew(wanted)}",
         evidence=(rehearsal.place(name, Aspect.TASKS),),
-        advice=f"{verb('resume', name)}: whoever runs it commits a whole set",
+        advice=rerun(name) if wanted is Target.PAUSED else "",
     )
     return finding, [one for one in changes if one.aspect in (*_TASKS, Aspect.INCONSISTENT)]
 
@@ -139,21 +139,31 @@ def _tasks_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Told
     if not lost or name not in config.connectors:
         return None, ()
     wanted = config.targets.get(name, Target.STARTED)
-    runs = wanted is Target.STARTED
-    then = "whoever runs it makes them anew" if runs else "nobody makes them anew until it runs"
     finding = rehearsal.finding(
         "tasks-lost",
         name,
-        Severity.WARNING if runs else Severity.DANGER,
-        f"loses {count(lost[0].before - lost[0].after, 'task')}: {_why_lost(rehearsal)}; {then}",
+        _BADNESS[wanted],
+        f"loses {count(lost[0].before - lost[0].after, 'task')}: {_why_lost(rehearsal)}; "
+        f"{_anew(wanted)}",
         evidence=(rehearsal.place(name, Aspect.TASKS), rehearsal.place(name, Aspect.CONFIG)),
-        advice="" if runs else f"{verb('resume', name)}; {_QUIET[wanted](name)} once its tasks run",
+        advice=rerun(name) if wanted is Target.PAUSED else "",
     )
     return finding, [one for one in changes if one.aspect in _TASKS]
 
 
-_QUIET = {Target.PAUSED: partial(verb, "pause"), Target.STOPPED: partial(verb, "stop")}
-"""How a connector is brought back where it was."""
+_BADNESS = {
+    Target.STARTED: Severity.WARNING,
+    Target.PAUSED: Severity.DANGER,
+    Target.STOPPED: Severity.INFO,
+}
+"""How bad it is that tasks are lost; a stopped connector is to have none."""
+
+
+def _anew(wanted: Target) -> str:
+    """Who makes the tasks of a connector that has lost them."""
+    if wanted is Target.STARTED:
+        return "whoever runs it makes them anew"
+    return "nobody makes them anew until it runs"
 
 
 def _why_lost(rehearsal: Rehearsal) -> str:

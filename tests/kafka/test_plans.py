@@ -11,7 +11,7 @@ from controlplane.core.codec.offsets import encode_partition
 from controlplane.core.entry import Entry, Position
 from controlplane.core.order import entries_of
 from controlplane.logs.kafka.reader import KafkaReader
-from replay.compat.steps import copied, copied_topic, written
+from replay.compat.steps import UNWRAPPED, copied, copied_topic, offsets_of, written
 from tests.kafka.real import Broker
 from tests.kafka.writing import NewTopic, writer
 
@@ -89,7 +89,10 @@ async def test_records_are_appended_once_more(
 async def test_offsets_are_copied_where_kafka_puts_them(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
-    """Each key into the partition that a worker's producer chooses; tombstones are tombstones."""
+    """Each key into the partition that a worker's producer chooses; tombstones are tombstones.
+
+    Those of other connectors stay where they are.
+    """
     source, target, theirs = await new_topic(1), await new_topic(5), await new_topic(5)
     offsets: list[Content] = []
     for number in range(20):
@@ -99,10 +102,29 @@ async def test_offsets_are_copied_where_kafka_puts_them(
         for offset in offsets:
             await plain.put(source, 0, *offset)
             await plain.producer.send_and_wait(theirs, key=offset[0], value=offset[1])
-    done(broker, copied_topic(source, target))
+        for other in ("größ", "größer", '"größe"'):
+            await plain.put(source, 0, encode_partition(other, {"file": '["größe",'}), b"{}")
+    done(broker, copied_topic(source, target, through=offsets_of("größe")))
     copies, chosen = await by_partition(reader, target), await by_partition(reader, theirs)
     assert copies == chosen
     assert len(copies) > 1
+
+
+async def test_envelopes_are_taken_off(
+    broker: Broker, reader: KafkaReader, new_topic: NewTopic
+) -> None:
+    """Of keys and values, whatever is in them; a tombstone is one, what has none stays."""
+    source, target = await new_topic(1), f"{await new_topic(1)}-plain"
+    wrapped = b'{"schema":{"type":"struct","field":"payload"},"payload":%s}'
+    payload = b'{"at":1700000000000000001,"payload":{"schema":"}"}}'
+    key = encode_partition("größe", {"file": "f\t"})
+    async with writer(broker) as plain:
+        await plain.put(source, 0, wrapped % key, wrapped % payload)
+        await plain.put(source, 0, wrapped % key, None)
+        await plain.put(source, 0, b"commit-a", b'{"tasks":2}')
+    done(broker, copied_topic(source, target, UNWRAPPED))
+    expected = [(key, payload), (key, None), (b"commit-a", b'{"tasks":2}')]
+    assert await contents(reader, target) == expected
 
 
 async def by_partition(reader: KafkaReader, topic: str) -> dict[int, list[Content]]:

@@ -8,7 +8,7 @@ the records that make it matter.
 from controlplane.core.state import Aspect
 from replay.compat.rolls import Roll
 from replay.compat.sightings import Situation
-from replay.compat.situations import cluster, offsets, states, statuses, tasks
+from replay.compat.situations import aborted, cluster, offsets, states, statuses, tasks
 
 _WANTED = frozenset({Aspect.TARGET_STATE})
 _TASKS = frozenset({Aspect.TASKS, Aspect.TASK_CONFIG, Aspect.INCONSISTENT})
@@ -18,6 +18,8 @@ _REPORTED = frozenset({Aspect.STATUS, Aspect.TASK_STATUS})
 def _loses_stopped(roll: Roll) -> bool:
     return roll.gains("target_state_v2")
 
+
+ABORTED = 15
 
 SITUATIONS: tuple[Situation, ...] = (
     Situation(1, "stopped", "KIP-875", _loses_stopped, states.stopped, _WANTED),
@@ -102,11 +104,11 @@ SITUATIONS: tuple[Situation, ...] = (
         frozenset({Aspect.SOURCE_OFFSET}),
     ),
     Situation(
-        15,
+        ABORTED,
         "aborted-configs",
         "KIP-618",
         lambda roll: roll.newer.exactly_once_support,
-        cluster.aborted_configs,
+        aborted.aborted_configs,
         frozenset(Aspect) - _REPORTED,
     ),
     Situation(

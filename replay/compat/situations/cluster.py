@@ -1,15 +1,13 @@
-"""Situations of the whole cluster: keys, transactions, converters, and who may join at all."""
+"""Situations of the whole cluster: keys, converters, and who may join at all."""
 
 from collections.abc import Iterator
+from typing import Any
 
-from controlplane.core.diff import diff
-from controlplane.core.evolve import fold
-from replay.compat.evidence import Evidence, Told
+from controlplane.core.state import Topics
+from replay.compat.evidence import Evidence
 from replay.compat.sightings import Sighting
-from replay.compat.steps import Step, When, verb
+from replay.compat.steps import UNWRAPPED, Step, When, compacted_topic, copied_topic
 from replay.findings import Severity
-
-ENVELOPE = {"schema", "payload"}
 
 
 def session_key(evidence: Evidence) -> Iterator[Sighting]:
@@ -28,53 +26,9 @@ def session_key(evidence: Evidence) -> Iterator[Sighting]:
     )
 
 
-def aborted_configs(evidence: Evidence) -> Iterator[Sighting]:
-    """15: aborted records of the config topic: who runs without exactly-once support obeys them."""
-    log = [one for one in evidence.entries if one.topic == evidence.topics.config]
-    aborted = [one for one in log if one.aborted]
-    if not aborted:
-        return
-    profile = evidence.roll.newer
-    blind = fold(log, profile, topics=evidence.topics, exactly_once=True)
-    obeying = fold(log, profile, topics=evidence.topics)
-    changes = diff(blind, obeying)
-    for name in sorted({one.connector for one in changes}):
-        causes = {one.cause for one in changes if one.connector == name and one.cause is not None}
-        yield Sighting(
-            connector=name,
-            evidence=tuple(sorted(causes)),
-            severity=Severity.DANGER,
-            sentence="differs by records of an aborted transaction: members with exactly-once "
-            "support do not see them, all others obey them",
-            steps=(
-                Step(
-                    When.BEFORE,
-                    verb("get connectors", name, "-o", "yaml") + " > agreed.yaml && "
-                    "controlplane apply -f agreed.yaml",
-                    "asked of a member with the support: writes what was committed, for all",
-                ),
-            ),
-        )
-    if blind.config.offset != obeying.config.offset:
-        yield Sighting(
-            evidence=(aborted[-1].position,),
-            severity=Severity.DANGER if evidence.roll.mixed else Severity.WARNING,
-            sentence="the config topic ends in an aborted transaction: members with and without "
-            "exactly-once support never agree how far it reaches, and rebalance without end",
-            steps=(_settling(evidence),),
-        )
-
-
-def _settling(evidence: Evidence) -> Step:
-    """Any record that all members read brings their offsets together."""
-    names = evidence.connectors
-    command = verb("pause", names[0]) if names else "# create a connector"
-    return Step(When.BEFORE, command, "any record that is written behind it lets members agree")
-
-
 def envelopes(evidence: Evidence) -> Iterator[Sighting]:
     """16: records written with schemas, which releases without internal converters cannot read."""
-    told = [one for one in evidence.config if _is_envelope(one)]
+    told = [one for one in evidence.config if is_envelope(one.content)]
     if told:
         yield Sighting(
             evidence=tuple(one.position for one in told),
@@ -82,21 +36,40 @@ def envelopes(evidence: Evidence) -> Iterator[Sighting]:
             sentence=f"{len(told)} config records are wrapped in a schema: "
             f"{evidence.roll.newer.release} has no internal converters any more and reads none of "
             "them, so their connectors are gone",
-            steps=(
-                Step(When.BEFORE, "controlplane get connectors -o yaml > all.yaml", "keeps them"),
-                Step(
-                    When.BEFORE,
-                    "# internal.value.converter.schemas.enable=false on every worker, and a new "
-                    "config.storage.topic",
-                    "writes records that every release reads",
-                ),
-                Step(When.BEFORE, "controlplane apply -f all.yaml", "brings them back"),
-            ),
+            steps=tuple(_unwrapping(evidence.topics)),
         )
 
 
-def _is_envelope(told: Told) -> bool:
-    return isinstance(told.content, dict) and set(told.content) == ENVELOPE
+def is_envelope(content: Any) -> bool:
+    """Whether a value is of Connect's JSON with schemas."""
+    return isinstance(content, dict) and set(content) == {"schema", "payload"}
+
+
+PLAIN = "-plain"
+"""What is put behind the name of a topic for that of its copy without envelopes."""
+
+
+def _unwrapping(topics: Topics) -> Iterator[Step]:
+    """All that there is goes to new topics: target states, tasks and offsets, too.
+
+    Created anew, connectors would all run, and sources begin at the beginning. In the same topic
+    the old records would stay, of which each commit costs workers the rest of its batch.
+    """
+    halt = "# stop all workers: one after the other they cannot be changed here"
+    yield Step(When.BEFORE, halt, "what is written behind the copy would be lost")
+    settings = {
+        "config.storage.topic": (topics.config, 1),
+        "offset.storage.topic": (topics.offsets, 25),
+        "status.storage.topic": (topics.status, 5),
+    }
+    for topic, partitions in settings.values():
+        plain = f"{topic}{PLAIN}"
+        made = compacted_topic(plain, partitions)
+        yield Step(When.BEFORE, made, "with as many replicas as the brokers give by themselves")
+        copied = copied_topic(topic, plain, UNWRAPPED)
+        yield Step(When.BEFORE, copied, "the same records as every release reads them")
+    named = ", ".join(f"{one}={topic}{PLAIN}" for one, (topic, _) in settings.items())
+    yield Step(When.DURING, f"# {named} on every worker", "they go on from the copies")
 
 
 def refused_clients(evidence: Evidence) -> Iterator[Sighting]:

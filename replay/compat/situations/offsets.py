@@ -6,7 +6,8 @@ from controlplane.core.entry import Entry, Position
 from controlplane.core.records import ConnectorConfig
 from replay.compat.evidence import Evidence
 from replay.compat.sightings import Sighting
-from replay.compat.steps import Step, When, copied_topic, quieted, verb
+from replay.compat.situations.keeping import kept_quiet
+from replay.compat.steps import Step, When, again, copied_topic, offsets_of
 from replay.findings import Severity
 
 EVIDENCE_SHOWN = 20
@@ -58,13 +59,10 @@ def _sentence(evidence: Evidence, own: str, behind: int, *, back: bool) -> str:
 
 
 def _copying(evidence: Evidence, name: str, ways: tuple[str, str]) -> tuple[Step, ...]:
-    """From one topic to the other, while nobody writes."""
-    quiet = quieted(name, evidence.roll.start)
-    return (
-        Step(When.BEFORE, quiet, "its offsets must not move meanwhile"),
-        Step(When.BEFORE, copied_topic(*ways), "brings the offsets where they are read"),
-        Step(When.AFTER, verb("resume", name), "goes on from there"),
-    )
+    """From one topic to the other, while it does not write: its own alone, others go on."""
+    line = copied_topic(*ways, through=offsets_of(name))
+    copy = Step(When.BEFORE, line, "brings the offsets where they are read")
+    return kept_quiet(evidence, name, "its offsets must not move meanwhile", copy)
 
 
 def aborted_offsets(evidence: Evidence) -> Iterator[Sighting]:
@@ -79,11 +77,19 @@ def aborted_offsets(evidence: Evidence) -> Iterator[Sighting]:
                 severity=Severity.WARNING,
                 sentence="has offsets of an aborted transaction; workers without exactly-once "
                 "support go on from them, and leave out what was never written",
-                steps=(
-                    Step(
-                        When.BEFORE,
-                        verb("offsets edit", name, "--stop"),
-                        "puts the offsets back to what was committed, for all to read",
-                    ),
-                ),
+                steps=_as_committed(evidence, name, aborted),
             )
+
+
+def _as_committed(evidence: Evidence, name: str, aborted: list[Entry]) -> tuple[Step, ...]:
+    """To edit offsets would not do: who sees what was committed finds nothing to change."""
+    wrong = {one.key for one in aborted}
+    last = {
+        one.key: one
+        for one in evidence.entries
+        if one.topic == evidence.topics.offsets and one.key in wrong and not one.aborted
+    }
+    lines = (again(last.get(one.key), one) for one in aborted)
+    why = "puts an offset back to what was committed, for all to read"
+    steps = (Step(When.BEFORE, line, why) for line in lines)
+    return kept_quiet(evidence, name, "its offsets must not move meanwhile", *steps)

@@ -6,6 +6,7 @@ from controlplane.core.records import Target, TargetState
 from controlplane.core.safe_text import count
 from replay.compat.evidence import Evidence, Told
 from replay.compat.sightings import Sighting
+from replay.compat.situations.keeping import forgotten, wanted
 from replay.compat.steps import Step, When, verb
 from replay.findings import Severity
 
@@ -17,7 +18,11 @@ def stopped(evidence: Evidence) -> Iterator[Sighting]:
     older = evidence.roll.older
     for name, told in _stopped(evidence):
         reads, tasks = _read_by_older(evidence, name), evidence.newer.config.task_ids(name)
-        again = (_stop(evidence, name, "writes the stop anew, behind an empty task set"),)
+        again = (
+            wanted(
+                evidence, name, Target.STOPPED, "writes the stop anew, behind an empty task set"
+            ),
+        )
         if not older.target_states:
             severity, then = Severity.DANGER, "and runs it: it knows no way to keep it quiet"
             steps = _removed(name)
@@ -61,7 +66,7 @@ def paused_by_older(evidence: Evidence) -> Iterator[Sighting]:
             severity=Severity.WARNING if again else Severity.INFO,
             sentence="was STOPPED until a worker older than STOPPED paused it: it is PAUSED for "
             "all now, without tasks until it is resumed, and its offsets cannot be changed",
-            steps=(Step(When.AFTER, verb("stop", name), why),) if again else (),
+            steps=(wanted(evidence, name, Target.STOPPED, why),) if again else (),
         )
 
 
@@ -78,27 +83,30 @@ def naive_stop(evidence: Evidence) -> Iterator[Sighting]:
             severity=Severity.DANGER,
             sentence=f"was stopped by a record that says STOPPED without {V2}: "
             f"{evidence.roll.older.release} cannot read it and stays with {reads}",
-            steps=(_stop(evidence, name, "writes the stop so that every release can read it"),),
+            steps=(
+                wanted(
+                    evidence,
+                    name,
+                    Target.STOPPED,
+                    "writes the stop so that every release can read it",
+                ),
+            ),
         )
 
 
 def forgotten_target(evidence: Evidence) -> Iterator[Sighting]:
     """5: the target state of a living connector was removed: it is STARTED at its next start."""
     for name in evidence.connectors:
-        told = evidence.target(name)
-        if told is None or told.record.state is not None:
+        told, was = evidence.target(name), forgotten(evidence, name)
+        if told is None or was is None:
             continue
-        was = _quiet_before(evidence, name)
-        if was is None or not evidence.configured_at(name, told.rank):
-            continue
-        word = "stop" if was == Target.STOPPED.value else "pause"
         yield Sighting(
             connector=name,
             evidence=(told.position,),
             severity=Severity.WARNING,
-            sentence=f"is {was} only as long as nobody starts it anew: its target state was "
+            sentence=f"is {was.value} only as long as nobody starts it anew: its target state was "
             "removed, so any worker that starts runs it",
-            steps=(Step(When.BEFORE, verb(word, name), f"unless it may run: keeps it {was}"),),
+            steps=(wanted(evidence, name, was, f"unless it may run: keeps it {was.value}"),),
         )
 
 
@@ -115,7 +123,7 @@ def stopped_with_new_tasks(evidence: Evidence) -> Iterator[Sighting]:
             severity=Severity.WARNING,
             sentence=f"is STOPPED, and an older leader has committed {count(tasks, 'task')} of it "
             f"since: {older} holds them ready, on {newer} they shut themselves down",
-            steps=(_stop(evidence, name, "commits its empty task set again"),),
+            steps=(wanted(evidence, name, Target.STOPPED, "commits its empty task set again"),),
         )
 
 
@@ -145,8 +153,8 @@ def _stopped(evidence: Evidence) -> Iterator[tuple[str, Told]]:
     """Connectors that the newer release reads as STOPPED because `state.v2` says so."""
     for name in evidence.connectors:
         told = evidence.target(name)
-        wanted = evidence.newer.config.targets.get(name)
-        if told is not None and wanted is Target.STOPPED and told.text(V2) is not None:
+        target = evidence.newer.config.targets.get(name)
+        if told is not None and target is Target.STOPPED and told.text(V2) is not None:
             yield name, told
 
 
@@ -164,17 +172,6 @@ def _overwritten(evidence: Evidence, by: Target) -> Iterator[tuple[str, Told, To
             yield name, was, now
 
 
-def _quiet_before(evidence: Evidence, name: str) -> str | None:
-    """PAUSED or STOPPED, if a connector was, or is still reported to be; None: it runs."""
-    every = evidence.all_of(TargetState, name)
-    if len(every) > 1:
-        before = every[-2].record.state
-        return before.value if before not in (None, Target.STARTED) else None
-    reported = evidence.newer.status.connectors.get(name)
-    state = reported.state.value if reported is not None else ""
-    return state if state in (Target.PAUSED.value, Target.STOPPED.value) else None
-
-
 def _read_by_older(evidence: Evidence, name: str) -> str:
     """How the older release runs a connector; without target states it runs them all."""
     wanted = evidence.older.config.targets.get(name, Target.STARTED)
@@ -187,9 +184,3 @@ def _removed(name: str) -> tuple[Step, ...]:
         Step(When.BEFORE, kept, "to create it again, one day"),
         Step(When.BEFORE, verb("delete connector", name), "or else it runs"),
     )
-
-
-def _stop(evidence: Evidence, name: str, why: str) -> Step:
-    """Only a leader that knows STOPPED takes the request."""
-    before = evidence.roll.start.stops
-    return Step(When.BEFORE if before else When.AFTER, verb("stop", name), why)

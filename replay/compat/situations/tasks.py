@@ -12,10 +12,11 @@ from controlplane.core.records import (
     TaskConfig,
     TaskCount,
 )
-from controlplane.core.safe_text import count
+from controlplane.core.safe_text import count, safe
 from replay.compat.evidence import Evidence, Told
 from replay.compat.sightings import Sighting
-from replay.compat.steps import Step, When, copied, quieted, verb, written
+from replay.compat.situations.keeping import kept_quiet
+from replay.compat.steps import Step, When, copied, rerun, verb, written
 from replay.findings import Severity
 
 
@@ -71,25 +72,23 @@ def unfenceable(evidence: Evidence) -> Iterator[Sighting]:
         commit = evidence.commit(name)
         pending = commit is not None and commit.rank > told.rank
         later = ", and tasks were committed since, so they are to be fenced" if pending else ""
+        steps = _unfenced_steps(evidence, name)
         yield Sighting(
             connector=name,
             evidence=(told.position, commit.position) if commit and pending else (told.position,),
-            severity=Severity.WARNING,
+            severity=Severity.WARNING if steps else Severity.INFO,
             sentence=f"has {count(number[name], 'transactional producer')}{later}; "
             f"{evidence.roll.older.release} writes without transactions, which nobody can fence",
-            steps=_unfenced_steps(evidence, name),
+            steps=steps,
         )
 
 
 def _unfenced_steps(evidence: Evidence, name: str) -> tuple[Step, ...]:
-    back = evidence.roll.goal is evidence.roll.older
-    setting = "exactly.once.source.support=preparing"
-    stop = Step(
-        When.BEFORE, quieted(name, evidence.roll.start), "no task writes while the release changes"
-    )
-    resume = Step(When.AFTER, verb("resume", name), "lets its tasks write again")
-    prepare = Step(When.DURING, f"# {setting} on every worker, one by one", "then fencing is safe")
-    return (stop, resume) if back else (prepare,)
+    """On the way back, of who is quiet, there is nothing to do."""
+    if evidence.roll.goal is evidence.roll.older:
+        return kept_quiet(evidence, name, "no task writes while the release changes")
+    setting = "# exactly.once.source.support=preparing on every worker, one by one"
+    return (Step(When.DURING, setting, "then fencing is safe"),)
 
 
 def older_tasks(evidence: Evidence) -> Iterator[Sighting]:
@@ -126,9 +125,8 @@ def _older_tasks(evidence: Evidence, tasks: int, dropping: list[str], *, runs: b
 def _commit_again(evidence: Evidence, name: str, commit: Told) -> tuple[Step, ...]:
     """A worker that remembers from which config tasks were made commits them anew by itself."""
     if evidence.roll.start.commit_needs_config:
-        resume = Step(When.BEFORE, verb("resume", name), "commits its tasks behind its config")
-        pause = Step(When.BEFORE, verb("pause", name), "once its tasks run: as it was before")
-        return resume, pause
+        why = "commits its tasks behind its config once they run; then it is paused as before"
+        return (Step(When.BEFORE, rerun(name), why),)
     places = *_last_configs(evidence, name, commit.record.tasks), commit.position
     why = "appends its task configs and their commit once more, behind its config"
     return (Step(When.BEFORE, copied(places), why),)
@@ -155,7 +153,7 @@ def leftover_tasks(evidence: Evidence) -> Iterator[Sighting]:
             sentence=f"{'is there again' if there else 'was deleted'}, and "
             f"{count(commit.record.tasks, 'task')} of its first life left in the log: {who} takes "
             "that for whatever bears the name",
-            steps=(_emptied(commit),) if falling else (),
+            steps=(_emptied(evidence, commit),) if falling else (),
         )
 
 
@@ -167,7 +165,11 @@ def _outlived(evidence: Evidence, name: str, commit: Told) -> bool:
     return evidence.removed_between(name, commit, config) is not None
 
 
-def _emptied(commit: Told) -> Step:
+def _emptied(evidence: Evidence, commit: Told) -> Step:
+    if any(one.commit_needs_deferred for one in evidence.roll.ahead):
+        # An empty set would end the worker, and every one that starts after it.
+        shunned = f"# create no connector {safe(commit.record.connector)}"
+        return Step(When.AFTER, shunned, "no record that takes its tasks away can be read")
     key, place = (commit.entry.key or b"").decode("utf-8", "replace"), commit.position
     command = written(place.topic, place.partition, key, '{"tasks":0}')
     return Step(When.BEFORE, command, "no worker has a request for it: empties its task set")

@@ -1,93 +1,328 @@
-"""A plan that is carried out leaves nothing to prepare: its commands do what they promise."""
+"""A plan that is carried out does what it promises, and nothing else.
 
-import re
+When the release changes there is nothing left to prepare, or else when all is done. Whatever the
+plan, every connector does afterwards what it did before, with its config and its tasks.
+"""
+
 import shlex
-from collections.abc import Iterator
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
-from controlplane.core.commands import PauseConnector, StopConnector
-from controlplane.core.context import Context
-from controlplane.core.decide import decide
-from controlplane.core.entry import Entry
+from controlplane.core.codec.offsets import encode_partition
 from controlplane.core.evolve import fold
-from controlplane.core.plan import Plan
 from controlplane.core.profiles import Profile
-from controlplane.core.state import Topics
-from replay.compat import Verdict, assess, roll
-from replay.compat.steps import Step, When, copied, verb, written
-from tests.replay.compat.pairs import PAIRS, V2_PAUSED
-from tests.replay.compat.planting import CONFIG, STOPPED, Planted, running, stopped
+from controlplane.core.records import Target
+from controlplane.core.state import ClusterState, Topics
+from replay.compat import Mode, Roll, Verdict, assess, roll
+from replay.compat.steps import When, copied, offsets_of, verb, written
+from tests.replay.compat.carrying import Cluster, targets
+from tests.replay.compat.pairs import (
+    ENVELOPE,
+    PAIRS,
+    V2_PAUSED,
+    V2_STARTED,
+    created,
+    fenced,
+    own_topic,
+)
+from tests.replay.compat.planting import CONFIG, OFFSETS, STOPPED, Planted, running, stopped
 
-VERBS: dict[str, type[StopConnector | PauseConnector]] = {
-    "stop": StopConnector,
-    "pause": PauseConnector,
+
+class Case(NamedTuple):
+    """A log that needs preparation; the releases are those of the situation, or these."""
+
+    number: int
+    log: Planted
+    start: str | None = None
+    goal: str | None = None
+    mode: Mode | None = None
+
+    @property
+    def roll(self) -> Roll:
+        """The change of release."""
+        pair = PAIRS[self.number]
+        start, goal = self.start or pair.start, self.goal or pair.goal
+        return roll(Profile.of(start), Profile.of(goal), self.mode or pair.mode)
+
+
+def quiet(value: dict[str, Any] = V2_PAUSED) -> Planted:
+    """A connector that is paused, or stopped."""
+    return stopped() if value is STOPPED else running().target("a", value)
+
+
+def with_own_topic(log: Planted) -> Planted:
+    """The same connector with an offsets topic of its own, which has gone on."""
+    log.config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1)
+    return log.offset("a", 1).offset("a", 2, "own")
+
+
+CASES = {
+    "a stop without its empty task set": Case(1, running().target("a", STOPPED)),
+    "paused by an older worker": Case(3, PAIRS[3].planted),
+    "a stop that older releases cannot read": Case(4, running().target("a", {"state": "STOPPED"})),
+    "a target state that was removed": Case(5, PAIRS[5].planted),
+    "a removed stop that only the goal can write": Case(5, stopped().target("a", None), "3.4"),
+    "tasks of a stopped connector": Case(6, stopped().tasks("a", 2)),
+    "a task that was not restarted": Case(8, PAIRS[8].planted),
+    "producers that cannot be fenced": Case(9, fenced(1)),
+    "active topics of a deleted connector": Case(11, PAIRS[11].planted),
+    "tasks older than the config": Case(12, PAIRS[12].planted),
+    "the same, of a worker that would know": Case(12, PAIRS[12].planted, "3.9", "4.3"),
+    "tasks of a deleted connector": Case(13, running(tasks=2).gone("a")),
+    "tasks of a name used again": Case(13, PAIRS[13].planted),
+    "offsets that the older release does not find": Case(14, PAIRS[14].planted),
+    "the same of a paused connector": Case(14, with_own_topic(quiet())),
+    "the same while both releases live": Case(14, own_topic("own"), "3.2", "3.9", Mode.ROLLING),
+    "offsets that the newer release does not find": Case(
+        14,
+        Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1).offset("a", 1),
+        "3.2",
+        "3.9",
+    ),
+    "an offset of an aborted transaction": Case(
+        14, running().offset("a", 1).abort().offset("a", 2).commit()
+    ),
+    "the same, and it is the only one": Case(14, running().abort().offset("a", 2).commit()),
+    "the same of a stopped connector": Case(14, stopped().abort().offset("a", 2).commit()),
+    "an aborted pause": Case(15, PAIRS[15].planted),
+    "an aborted pause of a paused one": Case(
+        15, quiet().abort().target("a", V2_STARTED).commit().config("b")
+    ),
+    "an aborted stop": Case(
+        15, running().abort().tasks("a", 0).target("a", STOPPED).commit().config("b")
+    ),
+    "an aborted resumption": Case(
+        15, stopped().abort().target("a", V2_STARTED).tasks("a", 1).commit().config("b")
+    ),
+    "an aborted config": Case(15, running().abort().config("a", rows="2").commit().config("b")),
+    "an aborted config of a paused one": Case(
+        15, quiet().abort().config("a", rows="2").tasks("a", 2).commit().config("b")
+    ),
+    "an aborted creation": Case(
+        15, running("b").abort().target("a", V2_PAUSED).config("a").tasks("a", 1).commit()
+    ),
+    "an aborted deletion": Case(15, quiet().abort().gone("a").commit().config("b")),
+    "the first tasks, aborted": Case(
+        15, Planted().config("a").abort().tasks("a", 1).commit().config("b")
+    ),
+    "an aborted end": Case(
+        15, running().abort().target("a", V2_STARTED).commit(), mode=Mode.ROLLING
+    ),
+    "an aborted end, and nobody runs": Case(
+        15, stopped().abort().target("a", STOPPED).commit(), mode=Mode.ROLLING
+    ),
+    "the same where nobody can stop": Case(
+        15, stopped().abort().target("a", STOPPED).commit(), "3.4", "3.9", Mode.ROLLING
+    ),
+    "aborted while both forms of offsets differ": Case(
+        15, with_own_topic(running().abort().target("a", V2_PAUSED).commit()), "3.9", "3.2"
+    ),
 }
 
+ABOUT_TARGETS = {3: Target.STOPPED, 5: None}
+"""Situations whose plan gives a target state back that was lost: which; None: whichever it was."""
 
-def carried_out(log: list[Entry], step: Step, release: Profile) -> list[Entry]:
-    """A log after a step of a plan, done as its command says."""
-    words = shlex.split(step.command)
-    if words[0] == "controlplane":
-        records = list(asked(log, words[1], words[-1], release))
-    elif words[0] == "printf":
-        topic = words[words.index("-t") + 1]
-        records = [(topic, words[2].encode(), words[3].encode() or None)]
-    else:
-        places = re.findall(r"kcat -C .*? -t (\S+) -p 0 -o (\d+) ", step.command)
-        by_place = {(one.topic, one.offset): one for one in log}
-        copies = [by_place[topic, int(offset)] for topic, offset in places]
-        records = [(one.topic, one.key or b"", one.value) for one in copies]
-    return [*log, *placed(log, records)]
-
-
-Record = tuple[str, bytes, bytes | None]
-
-
-def asked(log: list[Entry], word: str, name: str, release: Profile) -> Iterator[Record]:
-    """What a worker writes that is asked."""
-    plan = decide(fold(log, release), VERBS[word](name), Context(profile=release))
-    assert isinstance(plan, Plan)
-    for one in plan.steps:
-        yield from ((draft.topic, draft.key, draft.value) for draft in one.records)
-
-
-def placed(log: list[Entry], records: list[Record]) -> Iterator[Entry]:
-    """Records at the end of their topics, later than all there is."""
-    ends = {one.topic: one.offset + 1 for one in log}
-    at_ms = max(one.timestamp for one in log)
-    for topic, key, value in records:
-        offset = ends.get(topic, 0)
-        ends[topic] = offset + 1
-        at_ms += 1
-        yield Entry(topic, 0, offset, at_ms, key, value)
-
-
-LOGS = {
-    "a stop without its empty task set": (1, running().target("a", STOPPED)),
-    "paused by an older worker": (3, PAIRS[3].planted),
-    "a stop that older releases cannot read": (4, running().target("a", {"state": "STOPPED"})),
-    "a target state that was removed": (5, PAIRS[5].planted),
-    "tasks of a stopped connector": (6, stopped().tasks("a", 2)),
-    "active topics of a deleted connector": (11, PAIRS[11].planted),
-    "tasks older than the config": (12, PAIRS[12].planted),
-    "tasks of a deleted connector": (13, running(tasks=2).gone("a")),
-    "tasks of a name used again": (13, PAIRS[13].planted),
+FOR_PEOPLE = {
+    9: (
+        Case(9, fenced(1), "3.2", "3.9"),
+        "a setting of every worker: only who starts them can set it",
+    ),
+    10: (Case(10, PAIRS[10].planted), "a setting of every worker"),
+    19: (Case(19, PAIRS[19].planted), "a question to the brokers, whom no log knows"),
 }
+"""Situations of which nothing that a plan can do would change the log, and why."""
 
 
-@pytest.mark.parametrize(("number", "log"), LOGS.values(), ids=LOGS)
-def test_a_plan_that_is_carried_out_leaves_nothing_to_do(number: int, log: Planted) -> None:
-    """Before: needs preparation, or unsafe. After: compatible."""
-    pair = PAIRS[number]
-    change = roll(Profile.of(pair.start), Profile.of(pair.goal), pair.mode)
-    told = assess(log.entries, change)
+def test_every_situation_that_has_steps_is_carried_out() -> None:
+    """All but those that only tell; the sixteenth leaves the log behind, and comes below."""
+    telling = {2, 7, 17, 18}
+    assert {one.number for one in CASES.values()} | {*FOR_PEOPLE} | telling | {16} == {*PAIRS}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_plan_that_is_carried_out(case: Case, tmp_path: Path) -> None:
+    """Before: needs preparation, or unsafe. Then: compatible, and everybody as he was."""
+    change = case.roll
+    told = assess(case.log.entries, change)
     assert told.verdict is not Verdict.COMPATIBLE
-    after = list(log.entries)
-    for step in told.plan:
-        knowing = change.goal if step.when is When.AFTER else change.newer
-        after = carried_out(after, step, knowing)
-    assert assess(after, change).verdict is Verdict.COMPATIBLE
+    cluster = Cluster(case.log.entries, tmp_path / "lab.log.jsonl")
+    was = committed(cluster, change)
+    verdicts = []
+    for when in When:
+        assert not cluster.carry_out((one for one in told.plan if one.when is when), change)
+        verdicts.append(assess(cluster.log, change).verdict)
+    assert Verdict.COMPATIBLE in verdicts[1:]
+    check_as_it_was(was, cluster, case)
+
+
+def committed(cluster: Cluster, change: Roll) -> ClusterState:
+    """What is so for members that see nothing of what was aborted."""
+    support = change.newer.exactly_once_support
+    return fold(cluster.log, change.newer, exactly_once=support)
+
+
+def check_as_it_was(was: ClusterState, cluster: Cluster, case: Case) -> None:
+    """Target states, configs and tasks; all members see the same."""
+    change = case.roll
+    for now in (committed(cluster, change), cluster.state(change.newer)):
+        assert now.config.connectors == was.config.connectors
+        if case.number not in ABOUT_TARGETS:
+            assert targets(now) == targets(was)
+        for name, target in targets(now).items():
+            if target is not Target.STOPPED:
+                assert tasks(now, name) == tasks(was, name)
+
+
+def tasks(state: ClusterState, name: str) -> list[Any]:
+    """The configs of a connector's tasks."""
+    config = state.config
+    return [config.tasks[name][task] for task in config.task_ids(name)]
+
+
+def test_what_was_lost_is_given_back(tmp_path: Path) -> None:
+    """The situations that are about target states end in the one that was forgotten."""
+    for number, log, target in (
+        (3, PAIRS[3].planted, Target.STOPPED),
+        (5, PAIRS[5].planted, Target.PAUSED),
+        (5, stopped().target("a", None), Target.STOPPED),
+    ):
+        change = Case(number, log).roll
+        cluster = Cluster(log.entries, tmp_path / "lab.log.jsonl")
+        cluster.carry_out(assess(log.entries, change).plan, change)
+        assert targets(cluster.state(change.goal)) == {"a": target}
+
+
+def test_who_cannot_be_kept_quiet_is_kept_in_a_file(tmp_path: Path) -> None:
+    """0.9 runs every connector that there is; its task set cannot be emptied for it, either."""
+    change = Case(1, running(), goal="0.9.0.1").roll
+    cluster = Cluster(running().target("a", STOPPED).entries, tmp_path / "lab.log.jsonl")
+    told = cluster.carry_out(assess(cluster.log, change).plan, change)
+    assert not cluster.state(change.goal).config.connectors
+    assert not told
+    (left,) = assess(cluster.log, change).plan
+    assert left.command == "# create no connector a"
+
+
+@pytest.mark.parametrize(("case", "why"), FOR_PEOPLE.values(), ids=map(str, FOR_PEOPLE))
+def test_what_only_people_can_do(case: Case, why: str, tmp_path: Path) -> None:
+    """It changes nothing in the log."""
+    cluster = Cluster(case.log.entries, tmp_path / "lab.log.jsonl")
+    plan = assess(case.log.entries, case.roll).plan
+    told = cluster.carry_out(plan, case.roll)
+    assert cluster.log == case.log.entries, why
+    assert bool(told) == ("setting" in why)
+
+
+@pytest.mark.parametrize("value", [V2_PAUSED, STOPPED])
+def test_who_is_quiet_is_left_alone(value: dict[str, Any]) -> None:
+    """The ninth has nothing to ask of him, the fourteenth only copies his offsets."""
+    log = quiet(value).put(CONFIG, "tasks-fencing-a", {"task-count": 1})
+    fencing = assess(log.entries, Case(9, log).roll)
+    assert (fencing.verdict, fencing.plan) == (Verdict.COMPATIBLE, [])
+    log = own_topic("own").tasks("a", 0).target("a", value)
+    (copy,) = assess(log.entries, Case(14, log).roll).plan
+    assert copy.command.startswith("kcat -C ")
+
+
+def test_offsets_of_others_are_not_copied(tmp_path: Path) -> None:
+    """Whoever was in the same topic once, and has gone on elsewhere, is not put back."""
+    log = own_topic("own").config("b").tasks("b", 1).offset("b", 1, "own").offset("b", 2)
+    change = Case(14, log).roll
+    cluster = Cluster(log.entries, tmp_path / "lab.log.jsonl")
+    cluster.carry_out(assess(log.entries, change).plan, change)
+    values = {one.key: one.value for one in cluster.log if one.topic == OFFSETS}
+    assert values == dict.fromkeys(
+        (b'["a", {"file": "f"}]', b'["b", {"file": "f"}]'), b'{"position":2}'
+    )
+
+
+@pytest.mark.parametrize("name", ["a.b*", "[^$", 'q"', "\\", "größe 😀", "'"])
+def test_whose_offsets_pass_is_told_to_the_letter(name: str) -> None:
+    """Names come from strangers; nothing in them means anything to grep."""
+    names = name, f"{name}x", "axb", "a"
+    keys = [encode_partition(one, {"f": "1"}).decode() for one in names]
+    text = "".join(f"{key}\t{{}}\n" for key in keys)
+    done = subprocess.run(
+        shlex.split(offsets_of(name)), input=text, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{keys[0]}\t{{}}\n"
+
+
+def test_who_is_to_be_quiet_is_not_let_run_afterwards(tmp_path: Path) -> None:
+    """What another situation gives back, the fourteenth does not take away again."""
+    for log, target in (
+        (with_own_topic(quiet()).target("a", None), Target.PAUSED),
+        (with_own_topic(stopped()).target("a", None), Target.STOPPED),
+        (with_own_topic(running()).target("a", {"state": "STOPPED"}), Target.STOPPED),
+    ):
+        change = roll(Profile.of("3.2"), Profile.of("3.9"), Mode.ROLLING)
+        cluster = Cluster(log.entries, tmp_path / "lab.log.jsonl")
+        cluster.carry_out(assess(log.entries, change).plan, change)
+        assert targets(cluster.state(change.goal)) == {"a": target}
+
+
+# --- the sixteenth ------------------------------------------------------------------------------
+
+
+def wrapped(log: Planted) -> Planted:
+    """The same log as a worker writes it whose converters put schemas around everything."""
+    copy = Planted()
+    for one in log.entries:
+        key, value = (one.key or b"").decode(), one.value
+        key = envelope(key) if one.topic == OFFSETS else key
+        text = None if value is None else envelope(value.decode())
+        copy.put(one.topic, key, text, raw=True)
+    return copy
+
+
+def envelope(text: str) -> str:
+    """A value within Connect's envelope."""
+    return f'{{"schema":{{"type":"struct","field":"payload"}},"payload":{text}}}'
+
+
+def test_records_lose_their_envelopes(tmp_path: Path) -> None:
+    """Nothing else is lost: states, tasks, offsets to the last digit, what only looks wrapped."""
+    plain = running(tasks=2).target("a", V2_PAUSED).config("b").gone("b").status("task-a-0", None)
+    plain.put(
+        OFFSETS, '["a",{"f":1}]', '{"at":1700000000000000001,"payload":{"schema":"}"}}', raw=True
+    )
+    log, change = wrapped(plain), Case(16, plain).roll
+    told = assess(log.entries, change)
+    assert told.verdict is Verdict.UNSAFE
+    cluster = Cluster(log.entries, tmp_path / "lab.log.jsonl")
+    stop, settings = cluster.carry_out(told.plan, change)
+    assert "stop all workers" in stop
+    renamed = {f"{topic}-plain" for topic in (Topics().config, Topics().offsets, Topics().status)}
+    assert {*cluster.created} == renamed
+    assert all(topic in settings for topic in renamed)
+    ours = [(one.topic, one.key, one.value) for one in cluster.log if one.topic in renamed]
+    expected = [(f"{one.topic}-plain", one.key, one.value) for one in plain.entries]
+    assert sorted(ours, key=str) == sorted(expected, key=str)
+
+
+def test_what_is_in_no_envelope_stays_as_it_is(tmp_path: Path) -> None:
+    """Converters were changed once: some records have one, and some have not."""
+    log = created("PAUSED").put(CONFIG, "connector-b", ENVELOPE)
+    change = Case(16, log).roll
+    cluster = Cluster(log.entries, tmp_path / "lab.log.jsonl")
+    cluster.carry_out(assess(log.entries, change).plan, change)
+    state = fold(cluster.log, change.goal, topics=Topics(config=f"{CONFIG}-plain"))
+    assert targets(state) == {"a": Target.PAUSED, "b": Target.STARTED}
+    assert len(state.config.task_ids("a")) == 1
+
+
+# --- the text of commands -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", PAIRS)
+def test_a_shell_can_read_every_line(number: int) -> None:
+    """Comments are lines, too."""
+    log = PAIRS[number].planted
+    text = "\n".join(step.command for step in assess(log.entries, Case(number, log).roll).plan)
+    subprocess.run(["sh", "-n"], input=text, text=True, check=True)
 
 
 def test_commands_are_safe_whatever_a_connector_is_called() -> None:

@@ -60,7 +60,8 @@ def test_offsets_that_the_older_release_does_not_find() -> None:
         assert "1 of them differ there" in one.sighting.sentence
         assert [place.topic for place in one.sighting.evidence] == [CONFIG, "own"]
         stop, copy, resume = one.sighting.steps
-        assert (stop.command, resume.command) == (f"controlplane {word} a", "controlplane resume a")
+        assert stop.command == f"controlplane {word} --wait a"
+        assert resume.command == "controlplane resume a"
         assert " -t own " in copy.command.partition("|")[0]
         assert f" -t {OFFSETS} " in copy.command.partition("|")[2]
     same = told_of_own_topic(log.offset("a", 2), "3.9", "3.2")
@@ -117,7 +118,7 @@ def test_how_producers_are_kept_from_writing_twice() -> None:
     """The ninth: on the way back nothing writes; on the way there all prepare."""
     (one,) = seen(PAIRS[9], fenced(1), 9)
     assert [step.command for step in one.sighting.steps] == [
-        "controlplane stop a",
+        "controlplane stop --wait a",
         "controlplane resume a",
     ]
     there = PAIRS[9]._replace(start="3.2", goal="3.9")
@@ -260,7 +261,7 @@ def test_an_aborted_end_of_the_config_topic_keeps_members_apart() -> None:
 
 
 def test_members_are_brought_together_by_any_record() -> None:
-    """A connector is paused that is there; where there is none, one has to be created."""
+    """One that is there is told what it was told; where there is none, one has to be created."""
     pair = PAIRS[15]
     alone = Planted().abort().put(CONFIG, "commit-a", {"tasks": 0}).commit()
     commands = [
@@ -269,7 +270,7 @@ def test_members_are_brought_together_by_any_record() -> None:
         for one in seen(pair, log, 15)
         if not one.sighting.connector
     ]
-    assert commands == ["# create a connector", "controlplane pause a"]
+    assert commands == ["# create a connector", "controlplane resume a"]
 
 
 @pytest.mark.parametrize(("number", "goal"), [(16, "2.8"), (19, "3.9")])

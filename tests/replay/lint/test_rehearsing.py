@@ -16,7 +16,7 @@ from controlplane.scenario.story import Step, read_story
 from replay.findings import Finding, Severity
 from replay.lint import cleaned, lint
 from tests.laws.entries import logs
-from tests.replay.compat.planting import CONFIG, STATUS, Planted, running, stopped
+from tests.replay.compat.planting import CONFIG, STATUS, STOPPED, Planted, running, stopped
 
 LOSES = "tasks-lost"
 ZOMBIES = "zombie-tasks"
@@ -61,7 +61,7 @@ def test_what_is_said_of_quiet(log: list[Entry]) -> None:
     keys = [one.key for one in log if one.position in finding.evidence]
     assert keys == [b"commit-quiet", b"connector-quiet"]
     assert "loses 2 tasks" in finding.sentence
-    assert finding.advice.startswith("controlplane resume quiet; controlplane pause quiet")
+    assert finding.advice == "controlplane resume --wait quiet; controlplane pause quiet"
 
 
 AFTER_COMPACTION = {"3.9.1": 20, "3.4.1": 23}
@@ -174,6 +174,17 @@ def test_a_running_connector_heals() -> None:
     """Whoever runs it makes its tasks anew: nothing has to be done."""
     (one,) = lint(running().config("a", rows="2").entries, Profile.of("3.9"))
     assert (one.kind, one.severity, one.advice) == (LOSES, Severity.WARNING, "")
+
+
+def test_advice_is_a_line_for_a_shell() -> None:
+    """Who is paused runs for as long as it takes; who is to have no tasks is left alone."""
+    profile, again = Profile.of("3.9"), "controlplane resume --wait a; controlplane pause a"
+    paused = half_a_set().target("a", PAUSED)
+    for log, advice in ((KINDS[LOSES][1], again), (half_a_set(), ""), (paused, again)):
+        assert lint(log.entries, profile)[0].advice == advice
+    log = running().target("a", STOPPED).config("a", rows="2")
+    (one,) = lint(log.entries, profile)
+    assert (one.kind, one.severity, one.advice) == (LOSES, Severity.INFO, "")
 
 
 def test_secrets_are_not_told() -> None:

@@ -1,0 +1,157 @@
+"""Aborted transactions in the config topic, which only members with exactly-once support skip."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from controlplane.core import java
+from controlplane.core.codec.config import decode_config
+from controlplane.core.diff import Aspect, Change, diff
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import fold
+from controlplane.core.records import (
+    ConfigRecord,
+    ConnectorConfig,
+    Invalid,
+    RestartRequest,
+    Target,
+    TargetState,
+    TaskCommit,
+    TaskConfig,
+)
+from replay.compat.evidence import Evidence
+from replay.compat.sightings import Sighting
+from replay.compat.situations.keeping import anything_again, told_again, wanted
+from replay.compat.steps import Step, When, again, copied, written
+from replay.findings import Severity
+
+_WHY = "writes once more what was committed, for all to read"
+
+
+def aborted_configs(evidence: Evidence) -> Iterator[Sighting]:
+    """15: aborted records of the config topic: who runs without exactly-once support obeys them."""
+    log = [one for one in evidence.entries if one.topic == evidence.topics.config]
+    aborted = [one for one in log if one.aborted]
+    if not aborted:
+        return
+    blind, obeying = evidence.committed, fold(log, evidence.roll.newer, topics=evidence.topics)
+    changes = diff(blind, obeying)
+    for name in sorted({one.connector for one in changes}):
+        ours = [one for one in changes if one.connector == name]
+        yield Sighting(
+            connector=name,
+            evidence=tuple(sorted({one.cause for one in ours if one.cause is not None})),
+            severity=Severity.DANGER,
+            sentence="differs by records of an aborted transaction: members with exactly-once "
+            "support do not see them, all others obey them",
+            steps=tuple(_as_committed(evidence, name, ours)),
+        )
+    if blind.config.offset != obeying.config.offset:
+        settled = "any record that is written behind it lets members agree"
+        yield Sighting(
+            evidence=(aborted[-1].position,),
+            severity=Severity.DANGER if evidence.roll.mixed else Severity.WARNING,
+            sentence="the config topic ends in an aborted transaction: members with and without "
+            "exactly-once support never agree how far it reaches, and rebalance without end",
+            steps=(Step(When.BEFORE, anything_again(evidence), settled),),
+        )
+
+
+def _as_committed(evidence: Evidence, name: str, changes: Sequence[Change]) -> Iterator[Step]:
+    """What differs in nothing but its target state is told that; else its records are written anew.
+
+    To apply a config would not do: who is asked holds it against his own, and writes nothing.
+    """
+    committed = evidence.committed.config
+    if {one.aspect for one in changes} == {Aspect.TARGET_STATE} and name in committed.connectors:
+        command = told_again(name, committed.targets[name], evidence.roll.start)
+        if command is not None:
+            yield Step(When.BEFORE, command, _WHY)
+            return
+    records = _Records(evidence, name)
+    there = name in committed.connectors
+    for line in _again(records) if there else _removed(records):
+        yield Step(When.BEFORE, line, _WHY)
+    if there and records.never_told:
+        yield wanted(evidence, name, Target.STARTED, _WHY)
+
+
+class _Records:
+    """The records about a connector by key: the last that was committed, an aborted one behind."""
+
+    def __init__(self, evidence: Evidence, name: str) -> None:
+        self.tasks = evidence.committed.config.task_ids(name)
+        self.kinds: dict[bytes | None, ConfigRecord] = {}
+        self.last: dict[bytes | None, Entry] = {}
+        self.wrong: dict[bytes | None, Entry] = {}
+        for one in evidence.entries:
+            record = decode_config(one.key, one.value, evidence.roll.newer)
+            if one.topic != evidence.topics.config or isinstance(record, Invalid | RestartRequest):
+                continue
+            if getattr(record, "connector", None) == name:
+                self._take(one, record)
+
+    def _take(self, entry: Entry, record: ConfigRecord) -> None:
+        self.kinds[entry.key] = record
+        if entry.aborted:
+            self.wrong[entry.key] = entry
+        else:
+            self.last[entry.key] = entry
+            self.wrong.pop(entry.key, None)
+
+    def order(self, entry: Entry) -> tuple[int, int]:
+        """A target state comes before its config, and tasks behind it, however it was before."""
+        kind = type(self.kinds[entry.key])
+        return _ORDER.index(kind) if kind in _ORDER else len(_ORDER), entry.offset
+
+    def committed(self, key: bytes | None) -> Entry | None:
+        """The last record under a key, unless it is a tombstone, or aborted."""
+        found = self.last.get(key)
+        return found if found is not None and found.value is not None else None
+
+    @property
+    def never_told(self) -> bool:
+        """Whether nothing but what was aborted says what is wanted of the connector."""
+        keys = (key for key in self.wrong if isinstance(self.kinds[key], TargetState))
+        return any(self.committed(key) is None for key in keys)
+
+    def is_odd_task(self, key: bytes | None) -> bool:
+        """Whether it is the config of a task that was never committed."""
+        record = self.kinds[key]
+        return isinstance(record, TaskConfig) and record.task not in self.tasks
+
+    def is_of_a_set(self, key: bytes | None) -> bool:
+        """Whether it belongs to what goes together: a config, and the tasks made of it."""
+        kinds = ConnectorConfig | TaskConfig | TaskCommit
+        return isinstance(self.kinds[key], kinds) and not self.is_odd_task(key)
+
+
+_ORDER = (TargetState, ConnectorConfig, TaskConfig, TaskCommit)
+
+
+def _again(records: _Records) -> Iterator[str]:
+    """A connector as it was committed: where its config or a task is wrong, all of them."""
+    keys = set(records.wrong)
+    if any(records.is_of_a_set(key) for key in keys):
+        keys |= {key for key in records.last if records.is_of_a_set(key)}
+    meant = [one for key in keys if (one := records.committed(key)) is not None]
+    places = (one.position for one in sorted(meant, key=records.order))
+    if meant:
+        yield copied(tuple(places))
+    alone = (one for one in records.wrong.values() if records.committed(one.key) is None)
+    yield from _emptied(records, alone)
+
+
+def _removed(records: _Records) -> Iterator[str]:
+    """A connector that is not there: without its config its target state counts no more."""
+    wrong = {type(records.kinds[key]): one for key, one in records.wrong.items()}
+    for kind in (ConnectorConfig, TargetState):
+        if kind in wrong:
+            yield again(None, wrong[kind])
+    yield from _emptied(records, records.wrong.values())
+
+
+def _emptied(records: _Records, entries: Iterable[Entry]) -> Iterator[str]:
+    """A task set that was never committed, or that nobody is left to have."""
+    for one in entries:
+        if isinstance(records.kinds[one.key], TaskCommit):
+            key = java.decode_key(one.key or b"")
+            yield written(one.topic, one.partition, key, '{"tasks":0}')
