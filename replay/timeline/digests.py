@@ -140,7 +140,10 @@ class _Changed(NamedTuple):
 def _updated(was: _Connector, rows: ConfigRows, name: str, hashes: Hashes) -> _Changed:
     """The rows that are there now. Rows are replaced, never changed in place."""
     found, waiting, by = list(was.hashes), was.waiting, 0
-    for at in compress(_PLACES, map(is_not, was.rows, rows)):
+    places = [*compress(_PLACES, map(is_not, was.rows, rows))]
+    if waiting and _AT_DEFERRED not in places:  # some have come since, and may be gone again
+        places.append(_AT_DEFERRED)
+    for at in places:
         after: Any = rows[at]
         number = 0 if after is None else hashes.row(_TABLES[at], name, after)
         by += number - found[at]

@@ -3,7 +3,7 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
@@ -38,8 +38,16 @@ def told(cluster: Cluster, *, exactly_once: bool = False) -> dict[tuple[str, int
     }
 
 
+GONE = [
+    Entry("connect-configs", 0, 0, 1, b"task-a-0", b'{"properties":{"k":"v"}}'),
+    Entry("connect-configs", 0, 1, 1, b"connector-a", None),
+]
+"""Tasks that wait are gone with their connector, which never was there: since 3.4."""
+
+
 @settings(max_examples=EXAMPLES, phases=PHASES)
 @given(logs(40, CONFIGS), st.booleans())
+@example(log=GONE, exactly_once=False)
 def test_behind_every_record_it_is_that_of_a_fold_from_the_start(
     log: list[Entry], exactly_once: bool
 ) -> None:
