@@ -10,6 +10,7 @@ from replay.archive import layout
 from replay.archive.manifest import Chain, Manifest, Reach, Segment, Snapshot, read_chain
 from replay.archive.store import Store
 from replay.errors import ArchiveCorrupt, NoArchive
+from replay.gaps import Gap
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -65,11 +66,11 @@ class Cluster(NamedTuple):
             yield from manifest.snapshots
 
     @property
-    def gaps(self) -> Iterator[tuple[str, int, range]]:
-        """Topic, partition and offsets of all that was lost before it was read."""
+    def gaps(self) -> Iterator[Gap]:
+        """All that was lost before it was read."""
         for (topic, partition), part in self.parts.items():
-            for gap in part.gaps:
-                yield topic, partition, gap
+            for offsets in part.gaps:
+                yield Gap(topic, partition, offsets)
 
     def parts_of(self, topic: str) -> list[Part]:
         """The partitions of a topic."""

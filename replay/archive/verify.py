@@ -61,15 +61,9 @@ def verified(cluster: Cluster, advance: Advance = lambda _: None) -> Verified:
         sum(one.stored.records for one in segments),
         sum(one.bytes for one in files),
         tuple(flaws),
-        tuple(gap_text(*gap) for gap in cluster.gaps),
+        tuple(gap.sentence for gap in cluster.gaps),
         tuple(_leftovers(cluster)),
     )
-
-
-def gap_text(topic: str, partition: int, gap: range) -> str:
-    """What is missing, as a sentence."""
-    offsets = f"offsets {gap.start} to {gap.stop - 1}" if len(gap) > 1 else f"offset {gap.start}"
-    return f"{topic} partition {partition}: {offsets} had been removed before they were archived"
 
 
 def _flaws(cluster: Cluster, segment: Segment, before_ms: int | None) -> Iterator[str]:

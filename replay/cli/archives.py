@@ -8,7 +8,7 @@ from replay.archive.integrity import checked
 from replay.archive.store import open_store
 from replay.cli.logs import Asked, Log, Reading
 from replay.cli.stores import store_named
-from replay.engine.records import records
+from replay.engine.records import missing, records
 from replay.errors import NoArchive
 
 
@@ -33,8 +33,10 @@ def opened(asked: Asked) -> Log:
 
     Raises:
         ReplayError: its manifests are not what they were.
+        UnknownMoment: it has nothing there.
     """
     cluster = checked(open_cluster(open_store(asked.where, asked.settings), asked.cluster))
     _, exactly_once, moment = asked.reading
     entries = partial(records, cluster, moment)
-    return Log(cluster.name, cluster.topics, exactly_once, entries, cluster.chain.head)
+    head, gaps = cluster.chain.head, missing(cluster, moment)
+    return Log(cluster.name, cluster.topics, exactly_once, entries, head, gaps)

@@ -11,6 +11,7 @@ from controlplane.core.moments import UnknownMoment
 from controlplane.core.profiles import PROFILES, Profile, check_support
 from replay.archive.cluster import Cluster, open_clusters
 from replay.archive.integrity import checked
+from replay.cli.gaps import tell_gaps
 from replay.cli.printing import read_profile
 from replay.cli.stores import store_named
 from replay.engine.local import Local, Options
@@ -67,18 +68,31 @@ class Asked(NamedTuple):
 
 
 def planned(local: Local, moment: str | None, profiles: Sequence[Profile]) -> Plan:
-    """What is to be read as of a moment. What people have to know about it is told them.
+    """What is to be read as of a moment.
 
     Raises:
         UnknownMoment: not such a text, or the archive has nothing there.
     """
     try:
-        plan = local.plan(moment, profiles)
+        return local.plan(moment, profiles)
     except UnknownMoment as error:
         raise UnknownMoment(f"{local.cluster.name}: {error}") from None
-    for notice in plan.notices:
-        click.echo(f"{local.cluster.name}: {notice}", err=True)
-    return plan
+
+
+def tell(plans: Sequence[Plan]) -> None:
+    """Tell people what they have to know about what is read, each thing once."""
+    for told in dict.fromkeys(f"{one.cluster}: {each}" for one in plans for each in one.notices):
+        click.echo(told, err=True)
+    tell_gaps(gaps_of(plans))
+
+
+def gaps_of(plans: Sequence[Plan]) -> dict[str, list[str]]:
+    """By cluster, what is missing where plans read; those of which nothing is are left out."""
+    found: dict[str, dict[str, None]] = {}
+    for plan in plans:
+        for gap in plan.gaps:
+            found.setdefault(plan.cluster, {})[gap.sentence] = None
+    return {cluster: [*sentences] for cluster, sentences in found.items()}
 
 
 def check_connectors(wanted: Iterable[str], there: Container[str]) -> None:

@@ -97,7 +97,7 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
         {cluster: one.topics for cluster, one in done.results.items()},
     )
     if output == "json":
-        print_json(found.document | {"failed": done.failed})
+        print_json(found.document | done.document)
     else:
         _print(found)
     ctx.exit(worst([done.code, found.code]))

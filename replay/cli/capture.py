@@ -19,7 +19,6 @@ from controlplane.settings import Configuration, SettingsError, WorkerSettings
 from controlplane.settings.sources import told_by_file, told_by_flags
 from replay.archive.segments import SIZES
 from replay.archive.store import Store
-from replay.archive.verify import gap_text
 from replay.capture.capture import Capture, Captured, Target
 from replay.capture.secrets import Secrets, dropped, encrypted, kept
 from replay.cli.codes import INTERRUPTED
@@ -305,7 +304,7 @@ def _print(captured: list[Captured], output: str) -> None:
     table(("CLUSTER", "READ", "ADDED", "ARCHIVED", "HEAD"), [_row(one) for one in captured])
     for one in captured:
         for gap in one.cluster.gaps:
-            say(f"{one.cluster.name}: {gap_text(*gap)}", style="yellow")
+            say(f"{one.cluster.name}: {gap.sentence}", style="yellow")
         if 0 < len(one.left_out) <= TOPICS_SHOWN:
             topics = ", ".join(one.left_out)
             say(f"{one.cluster.name}: not archived, for no connector names it: {topics}")
@@ -324,6 +323,6 @@ def _document(one: Captured) -> dict[str, Any]:
         "archived": one.records,
         "ends": one.cluster.ends,
         "head": one.cluster.chain.head,
-        "gaps": [gap_text(*gap) for gap in one.cluster.gaps],
+        "gaps": [gap.sentence for gap in one.cluster.gaps],
         "left_out": list(one.left_out),
     }

@@ -59,7 +59,7 @@ def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     done = for_each(asked, Job("assessing", look, Told), way)
     rolls = [one for each in done.results.values() for one in each.rolls]
     if output == "json":
-        print_json(documents.document(rolls) | {"failed": done.failed})
+        print_json(documents.document(rolls) | done.document)
     elif output == "junit":
         click.echo(documents.junit(rolls), nl=False)
     else:

@@ -17,13 +17,17 @@ from controlplane.core.state import ClusterState
 from replay.archive.cluster import Cluster
 from replay.cli import answering
 from replay.cli.asking import (
+    EVERY,
     NONE,
     Asked,
     archive_argument,
     check_connectors,
     connectors_option,
     file_option,
+    gaps_of,
+    moment_option,
     planned,
+    tell,
 )
 from replay.cli.engines import Choice, engine_options
 from replay.cli.explaining import explain, explain_option
@@ -72,10 +76,41 @@ class _Compared(NamedTuple):
     changes: list[Change]
 
 
+class _Named(NamedTuple):
+    """What the two sides are named by, as it was given."""
+
+    begin: str | None
+    end: str | None
+    moment: str | None
+    profile: str | None
+    cluster: str | None
+
+    def check(self, asked: Asked) -> None:
+        """Refuse what does not name two sides."""
+        if self == (None,) * len(self):
+            raise click.UsageError(
+                "say what to compare: --from MOMENT, --to-profile or --to-cluster"
+            )
+        if self.end is not None and self.moment is not None:
+            raise click.UsageError("--as-of and --to mean the same here: leave one out")
+        if self.cluster is not None and len(asked.clusters) != 1:
+            raise click.UsageError("--to-cluster is compared with one: name it with --cluster")
+
+    @property
+    def moments(self) -> tuple[str | None, str | None]:
+        """Of either side; None: the end of the archive."""
+        begin, end, moment, profile, cluster = self
+        if moment is not None:
+            is_for_both = begin is None and (profile is not None or cluster is not None)
+            return (moment if is_for_both else begin), moment
+        return begin, (begin if end is None and profile is not None else end)
+
+
 @click.command("diff")
 @archive_argument
 @click.option("--from", "begin", metavar="MOMENT", help="config@57, a time, a vector.")
 @click.option("--to", "end", metavar="MOMENT", help="The same. [default: the end]")
+@moment_option("The same as --to; of two releases or clusters the moment of both.")
 @click.option("--profile", "release", metavar="RELEASE", default="kip", help="[default: kip]")
 @click.option("--to-profile", metavar="RELEASE", help="Of the other side. [default: the same]")
 @click.option("--to-cluster", metavar="NAME", help="The other side. [default: the same]")
@@ -89,6 +124,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
     *,
     begin: str | None,
     end: str | None,
+    moment: str | None,
     release: str,
     to_profile: str | None,
     to_cluster: str | None,
@@ -104,15 +140,19 @@ def command(  # noqa: PLR0913 - click passes every option by name
     unless it is given), two clusters with --cluster and --to-cluster. Exit code 1: something
     differs; 2: nothing can be told.
     """
-    _check(asked, begin, end, to_profile, to_cluster)
+    if EVERY in (release, to_profile):
+        raise click.UsageError("two releases are compared, not all: --profile A --to-profile B")
+    named = _Named(begin, end, moment, to_profile, to_cluster)
+    named.check(asked)
+    since, until = named.moments
     profiles = asked.profiles([release, to_profile or release])
-    until = begin if end is None and to_profile else end
     sides = []
     for cluster in asked.opened():
         (other,) = asked._replace(clusters=(to_cluster,)).opened() if to_cluster else (cluster,)
-        before = _Side(asked, cluster, begin, profiles[0])
+        before = _Side(asked, cluster, since, profiles[0])
         sides.append((before, _Side(asked, other, until, profiles[-1])))
     questions = [side.question() for both in sides for side in both]
+    tell([one.plan for one in questions])
     if is_explained:
         explain(answering.plans(engine, questions), output)
         return
@@ -127,16 +167,6 @@ def command(  # noqa: PLR0913 - click passes every option by name
         _print(found)
     if any(one.changes for one in found):
         raise SystemExit(FOUND)
-
-
-def _check(
-    asked: Asked, begin: str | None, end: str | None, profile: str | None, cluster: str | None
-) -> None:
-    """Refuse what does not name two sides."""
-    if begin is None and end is None and profile is None and cluster is None:
-        raise click.UsageError("say what to compare: --from MOMENT, --to-profile or --to-cluster")
-    if cluster is not None and len(asked.clusters) != 1:
-        raise click.UsageError("--to-cluster is compared with one: name it with --cluster")
 
 
 def _known(
@@ -170,6 +200,7 @@ def _document(compared: _Compared) -> dict[str, Any]:
     return {
         "from": compared.before.document,
         "to": compared.after.document,
+        "gaps": gaps_of([known.plan for known in (compared.before, compared.after)]),
         "changes": [_change(one) for one in compared.changes],
     }
 

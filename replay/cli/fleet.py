@@ -25,10 +25,12 @@ from controlplane.core.safe_text import safe
 from controlplane.logs.log import LogError
 from replay.cli.codes import INTERRUPTED
 from replay.cli.engines import Executing, executing_options
+from replay.cli.gaps import tell_gaps
 from replay.cli.logs import Asked, Log, opened
 from replay.cli.progress import bar
 from replay.engine.where import anywhere
 from replay.errors import ReplayError
+from replay.gaps import Gap
 
 BAD_INPUT = 2
 """Exit code: a cluster cannot be read."""
@@ -70,11 +72,18 @@ class Done(NamedTuple, Generic[T]):
     results: dict[str, T]
     failed: dict[str, str]
     """Why a cluster could not be read: a sentence."""
+    gaps: dict[str, list[str]]
+    """Where there are such, what of a cluster had been removed before it was archived."""
 
     @property
     def code(self) -> int:
         """The exit code as far as it is a matter of what could be read."""
         return BAD_INPUT if self.failed else 0
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What could not be read, as JSON."""
+        return {"failed": self.failed, "gaps": self.gaps}
 
 
 def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,7 +107,7 @@ def for_each(asked: Sequence[Asked], job: Job[T], way: Way = ONE_BY_ONE) -> Done
 
     Where only one was named, what is wrong with it is raised as it is. Ctrl-C ends the command.
     """
-    done: Done[T] = Done({}, {})
+    done: Done[T] = Done({}, {}, {})
     named, resume = asked, way.resume
     if way.executing.choice.is_spark:
         named, resume = _found_anywhere(asked, way)
@@ -113,6 +122,7 @@ def for_each(asked: Sequence[Asked], job: Job[T], way: Way = ONE_BY_ONE) -> Done
                 shown.advance(1)
     except KeyboardInterrupt:
         raise _interrupted(len(done.results), len(asked), way.resume) from None
+    tell_gaps(done.gaps)
     for cluster, sentence in done.failed.items():
         click.echo(f"Error: {cluster}: {sentence}", err=True)
     return done
@@ -123,10 +133,13 @@ class _Outcome(NamedTuple, Generic[T]):
 
     result: T | None
     error: Exception | None = None
+    gaps: tuple[Gap, ...] = ()
 
 
 def _add(done: Done[T], cluster: str, outcome: _Outcome[T], *, alone: bool) -> None:
-    result, error = outcome
+    result, error, gaps = outcome
+    if gaps:
+        done.gaps[cluster] = [one.sentence for one in gaps]
     if result is not None:
         done.results[cluster] = result
     elif error is not None and (alone or isinstance(error, NotKept)):
@@ -138,7 +151,8 @@ def _add(done: Done[T], cluster: str, outcome: _Outcome[T], *, alone: bool) -> N
 def _looked_at(asked: Asked, job: Job[T], resume: Path | None) -> Iterator[_Outcome[T]]:
     """What is carried out for each cluster, wherever that is."""
     try:
-        yield _Outcome(_one(asked, job, resume))
+        log = opened(asked)
+        yield _Outcome(_one(asked, log, job, resume), gaps=log.gaps)
     except _INPUT as error:
         yield _Outcome(None, error)
 
@@ -161,8 +175,7 @@ def _interrupted(done: int, of: int, resume: Path | None) -> SystemExit:
     return SystemExit(INTERRUPTED)
 
 
-def _one(asked: Asked, job: Job[T], resume: Path | None) -> T:
-    log = opened(asked)
+def _one(asked: Asked, log: Log, job: Job[T], resume: Path | None) -> T:
     if resume is None or log.head is None:
         return job.look(log)
     kept = resume / f"{asked.cluster}-{_key(asked, log, job)}.json"

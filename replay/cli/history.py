@@ -18,6 +18,7 @@ from replay.cli.asking import (
     moment_option,
     planned,
     profiles_option,
+    tell,
     to_option,
 )
 from replay.cli.engines import Executing, executing_options
@@ -49,7 +50,14 @@ class _Step(NamedTuple):
 
 @click.command()
 @archive_argument
-@click.option("--connector", "name", metavar="NAME", required=True, help="Whose past.")
+@click.option(
+    "--connector",
+    "connectors",
+    metavar="NAME",
+    multiple=True,
+    required=True,
+    help="Whose past; repeat.",
+)
 @moment_option("It ends there. [default: the end]")
 @profiles_option
 @to_option
@@ -58,7 +66,7 @@ class _Step(NamedTuple):
 @explain_option
 def history(  # noqa: PLR0913 - click passes every option by name
     asked: Asked,
-    name: str,
+    connectors: tuple[str, ...],
     moment: str | None,
     releases: tuple[str, ...],
     *,
@@ -72,11 +80,17 @@ def history(  # noqa: PLR0913 - click passes every option by name
     What a record meant depends on who reads it: each release tells its own. Secrets are hidden.
     What stands in the column RECORD, --as-of takes everywhere.
     """
+    profiles = asked.profiles(releases)
+    plans = [
+        (cluster, planned(asked.local(cluster, derived=False), moment, profiles))
+        for cluster in asked.opened()
+    ]
+    tell([plan for _, plan in plans])
     jobs = [
         _Job(cluster, plan, Reader(name, profile, cluster.topics, asked.exactly_once))
-        for cluster in asked.opened()
-        for profile in asked.profiles(releases)
-        for plan in [planned(asked.local(cluster, derived=False), moment, [profile])]
+        for cluster, plan in plans
+        for profile in profiles
+        for name in dict.fromkeys(connectors)
     ]
     if is_explained:
         explain([passed_over(job.cluster, job.plan, 1, executing) for job in jobs], output)
@@ -86,7 +100,7 @@ def history(  # noqa: PLR0913 - click passes every option by name
         gone = zip(jobs, executor.run(_gone_over, jobs), strict=True)
         found = [(job, list(_told(steps, shown.advance))) for job, steps in gone]
     found = [(job, told) for job, told in found if told]
-    check_connectors([name], {job.reader.connector for job, _ in found})
+    check_connectors(connectors, {job.reader.connector for job, _ in found})
     if file is not None:
         write(file, EVENTS, (_about(job) | row for job, told in found for row in _events(told)))
         return
@@ -110,7 +124,8 @@ def _told(steps: Iterable[_Step], advance: Advance) -> Iterator[Told]:
 
 
 def _document(job: _Job, told: Sequence[Told]) -> dict[str, Any]:
-    return _about(job) | {"as_of": job.plan.ends, "events": list(_events(told))}
+    gaps = [gap.sentence for gap in job.plan.gaps]
+    return _about(job) | {"as_of": job.plan.ends, "gaps": gaps, "events": list(_events(told))}
 
 
 def _about(job: _Job) -> Row:

@@ -33,7 +33,7 @@ def lint(ctx: click.Context, asked: tuple[Asked, ...], release: str, output: str
         {cluster: one.topics for cluster, one in done.results.items()},
     )
     if output == "json":
-        print_json({"release": profile.release} | found.document | {"failed": done.failed})
+        print_json({"release": profile.release} | found.document | done.document)
     else:
         _print(found)
         print_fleet(found, f", compacted and read by a worker of {profile.release}")

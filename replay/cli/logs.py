@@ -15,6 +15,7 @@ from controlplane.core.state import Topics, check_topics
 from controlplane.logs.opening import Opening, open_log
 from replay.archive.hadoop import NONE, Settings
 from replay.errors import NoArchive
+from replay.gaps import Gap
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -53,6 +54,8 @@ class Log(NamedTuple):
     """In the one order. Of an archive they are read as they are gone through."""
     head: str | None = None
     """The hash that stands for all that is archived; None: it is a log, which may go on."""
+    gaps: tuple[Gap, ...] = ()
+    """Of an archive, what had been removed before it was archived, and may have been read."""
 
 
 def logs_argument(command: Command) -> Command:

@@ -72,8 +72,8 @@ class _Looking(msgspec.Struct, frozen=True):
     look: Look
 
     def __call__(self, log: Log) -> Looked:
-        entries = list(log.entries())
-        return self.look(Records(log.cluster, log.topics, log.exactly_once, entries, log.head))
+        name, topics, support, entries, head, gaps = log
+        return self.look(Records(name, topics, support, list(entries()), head, gaps))
 
 
 def _lines() -> tuple[Profile, ...]:

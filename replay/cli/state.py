@@ -23,6 +23,7 @@ from replay.cli.asking import (
     moment_option,
     planned,
     profiles_option,
+    tell,
     to_option,
 )
 from replay.cli.engines import Choice, engine_options
@@ -83,6 +84,7 @@ def state(  # noqa: PLR0913 - click passes every option by name
         local = asked.local(cluster, derived=not from_segments)
         plan = planned(local, moment, profiles)
         questions.append(engine_asked.Asked(local, plan, profiles))
+    tell([one.plan for one in questions])
     if is_explained:
         explain(answering.plans(engine, questions), output)
         return
@@ -132,6 +134,7 @@ def _document(answer: _Answer, found: list[Row]) -> dict[str, Any]:
     return {
         "cluster": answer.cluster,
         "as_of": answer.plan.ends,
+        "gaps": [gap.sentence for gap in answer.plan.gaps],
         "states": [
             {
                 "profile": one.profile.release,

@@ -22,6 +22,7 @@ from replay.cli.asking import (
     moment_option,
     planned,
     profiles_option,
+    tell,
     to_option,
 )
 from replay.cli.engines import Executing, executing_options
@@ -84,6 +85,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
         Job(cluster, planned(asked.local(cluster, derived=False), moment, profiles), question)
         for cluster in asked.opened()
     ]
+    tell([job.plan for job in jobs])
     kind = _DIGESTS if numbers else _INTERVALS
     if is_explained:
         plans = [_explained(job, _topics(job, numbers=numbers), executing) for job in jobs]
@@ -133,6 +135,7 @@ def _told(
 def _document(job: Job, told: Iterable[Any], kind: "_Kind") -> Row:
     asked = [profile.release for profile in job.question.profiles]
     about = {"cluster": job.cluster.name, "as_of": job.plan.ends, "profiles": asked}
+    about["gaps"] = [gap.sentence for gap in job.plan.gaps]
     return about | {kind.name: [kind.row(job.cluster.name, one) for one in told]}
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from controlplane.core.entry import Batch
 from controlplane.core.evolve import Part
@@ -20,6 +21,7 @@ from replay.archive.manifest import Snapshot
 from replay.archive.winners import reducible
 from replay.engine.folded import thawed
 from replay.engine.folding import Question, Reduced, states
+from replay.engine.gaps import gaps_before
 from replay.engine.moments import cut_at
 from replay.engine.plan import Begun, PartPlan, Plan, nearest, planned
 from replay.engine.reading import Reader
@@ -54,7 +56,9 @@ class Local:
             UnknownMoment: not such a text, or the archive has nothing there.
             ArchiveCorrupt: a file in which the moment lies is missing or damaged.
         """
-        return self.plan_at(cut_at(self.cluster, moment, self.own_topics), profiles)
+        cut = cut_at(self.cluster, moment, self.own_topics)
+        gaps = gaps_before(self.cluster, cut, moment)
+        return replace(self.plan_at(cut, profiles), gaps=gaps)
 
     def plan_at(self, cut: Cut, profiles: Sequence[Profile]) -> Plan:
         """What is to be read for the states at a cut."""

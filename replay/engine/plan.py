@@ -17,6 +17,7 @@ from replay.archive.manifest import Rows, Segment, Snapshot, Stored
 from replay.archive.segments import opened
 from replay.archive.winners import reducible
 from replay.engine.places import row_of_offset
+from replay.gaps import Gap
 
 Ends = Mapping[str, Sequence[int]]
 
@@ -64,6 +65,8 @@ class Plan(msgspec.Struct, frozen=True):
     folded: tuple[str, ...] = ()
     """Topics of which the snapshot's folded state is taken, and only the rest is read."""
     notices: tuple[str, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    """What had been removed before it was archived, and may have been in."""
 
     @property
     def stored(self) -> list[Stored]:

@@ -11,10 +11,12 @@ from controlplane.core.moments import UnknownMoment
 from controlplane.core.order import Placed
 from controlplane.logs.cuts import Cut
 from replay.archive.cluster import Cluster
+from replay.engine.gaps import gaps_before
 from replay.engine.local import Local
 from replay.engine.moments import cut_at
 from replay.engine.plan import PartPlan, planned
 from replay.engine.reading import Reader
+from replay.gaps import Gap
 from replay.kernels.batches import batch
 from replay.kernels.rows import Rows
 
@@ -31,11 +33,20 @@ def records(cluster: Cluster, moment: str | None = None) -> Iterator[Entry]:
         UnknownMoment: not such a text, or the archive has nothing there.
         ArchiveCorrupt: a file is missing or damaged; also while they are gone through.
     """
-    try:
-        cut = Cut(cluster.ends) if moment is None else _cut(cluster, moment)
-    except UnknownMoment as error:
-        raise UnknownMoment(f"{cluster.name}: {error}") from None
-    return (one.entry for one in ordered(cluster, planned(cluster, cut, derived=False).parts))
+    parts = planned(cluster, _cut(cluster, moment), derived=False).parts
+    return (one.entry for one in ordered(cluster, parts))
+
+
+def missing(cluster: Cluster, moment: str | None = None) -> tuple[Gap, ...]:
+    """What had been removed before it was archived, and may have been among these records.
+
+    Raises:
+        UnknownMoment: not such a text, or the archive has nothing there.
+        ArchiveCorrupt: a file in which the moment lies is missing or damaged.
+    """
+    if not any(part.gaps for part in cluster.parts.values()):  # as nearly always
+        return ()
+    return gaps_before(cluster, _cut(cluster, moment), moment)
 
 
 def ordered(cluster: Cluster, parts: Iterable[PartPlan]) -> Iterator[Placed]:
@@ -49,8 +60,13 @@ def ordered(cluster: Cluster, parts: Iterable[PartPlan]) -> Iterator[Placed]:
     return merge(*runs, key=lambda one: one[:4])
 
 
-def _cut(cluster: Cluster, moment: str) -> Cut:
-    return cut_at(cluster, moment, Local(cluster).own_topics)
+def _cut(cluster: Cluster, moment: str | None) -> Cut:
+    if moment is None:
+        return Cut(cluster.ends)
+    try:
+        return cut_at(cluster, moment, Local(cluster).own_topics)
+    except UnknownMoment as error:
+        raise UnknownMoment(f"{cluster.name}: {error}") from None
 
 
 def _placed(part: PartPlan, runs: Sequence[Rows]) -> Iterator[Placed]:

@@ -216,6 +216,14 @@ class Part(msgspec.Struct, frozen=True):
         return first, last
 
 
+class Missing(msgspec.Struct, frozen=True):
+    """Offsets that had been removed before they were archived."""
+
+    sentence: str
+    places: tuple[str, ...]
+    """The record before them and the one behind, as far as there are such."""
+
+
 class Shown(msgspec.Struct, frozen=True):
     """A record, without secrets."""
 
@@ -238,6 +246,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     time: Time | None
     """None: no record has a time."""
     parts: tuple[Part, ...]
+    missing: tuple[Missing, ...]
     connectors: tuple[Connector, ...]
     """The worst first."""
     connectors_more: int

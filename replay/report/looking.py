@@ -1,7 +1,8 @@
 """Everything that a page tells of one cluster: its records are gone through, and let go."""
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from replay.audit.trail.trail import Request, Trail
 from replay.compat import Verdict, assess, roll
 from replay.compat.told import VERDICTS, ToldConnector, ToldRoll, told
 from replay.findings import Finding, Severity
+from replay.gaps import Gap
 from replay.lint import lint
 from replay.report.facts import (
     Change,
@@ -26,6 +28,7 @@ from replay.report.facts import (
     Findings,
     Judged,
     Looked,
+    Missing,
     Part,
     Reason,
     Shown,
@@ -48,6 +51,8 @@ class Records(NamedTuple):
     entries: Sequence[Entry]
     """In the one order."""
     head: str | None = None
+    gaps: Sequence[Gap] = ()
+    """What had been removed before it was archived."""
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -88,8 +93,9 @@ class _Looking:
         changes = tuple(self._change(one, {row.name for row in connectors}) for one in rolls)
         shared = map(self._place, found.shares.positions)
         told = (*wrong.told, *rehearsed.told)
-        parts = _parts(log.entries)
-        ends = chain(shared, ends_of(self._time, parts, log.topics))
+        parts, missing = _parts(log.entries), tuple(self._missing())
+        beside = chain.from_iterable(one.places for one in missing)
+        ends = chain(shared, ends_of(self._time, parts, log.topics), beside)
         wanted = named(told, ends, changes, connectors)
         evidence = self._evidence(wanted)
         return Looked(
@@ -100,6 +106,7 @@ class _Looking:
             head=log.head,
             time=self._time,
             parts=parts,
+            missing=missing,
             connectors=connectors,
             connectors_more=len(every) - len(connectors),
             numbers=_numbers(every),
@@ -192,6 +199,21 @@ class _Looking:
 
     def _place(self, position: Position) -> str:
         return place(position, self._log.topics)
+
+    # --- what is missing --------------------------------------------------------------------
+
+    def _missing(self) -> Iterator[Missing]:
+        """What had been removed, each with the records beside it."""
+        offsets: dict[tuple[str, int], list[int]] = {gap[:2]: [] for gap in self._log.gaps}
+        for entry in self._log.entries if offsets else ():
+            if (entry.topic, entry.partition) in offsets:
+                offsets[entry.topic, entry.partition].append(entry.offset)
+        for gap in self._log.gaps:
+            there = offsets[gap[:2]]
+            at = bisect_left(there, gap.offsets.start)
+            beside = there[max(0, at - 1) : at + 1]
+            places = (self._place(Position(*gap[:2], offset)) for offset in beside)
+            yield Missing(gap.sentence, tuple(places))
 
     # --- changes of release -----------------------------------------------------------------
 

@@ -40,11 +40,14 @@ def _read(looked: Looked, index: Index) -> Html:
     """What was read."""
     heads = ("topic", "partition", "records", "first offset", "last offset")
     rows = [_part(one, looked.topics, index) for one in looked.parts]
-    head = looked.head
+    head, known = looked.head, looked.missing[: looked.limits.findings]
+    missing = [el("li", one.sentence, " ", index.chips(one.places)) for one in known]
     return el(
         "div",
         el("h4", "What was read"),
         table(heads, rows, "parts", heads[1:]),
+        el("ul", missing, class_="missing") if missing else None,
+        more(len(looked.missing) - len(known), "gap", "replay verify -o json"),
         el("p", "Last manifest: ", el("code", head), class_="more") if head else None,
         id=index.part("read"),
     )

@@ -135,6 +135,20 @@ def test_diff_between_clusters(archive: Path) -> None:
     assert {one["connector"] for one in told["changes"]} == {"paused"}
 
 
+def test_diff_as_of_a_moment(archive: Path) -> None:
+    """There it ends; two releases or clusters are both looked at then."""
+    words = ("diff", archive, "--cluster", "roll", "-o", "json")
+    assert call(*words, "--from", "config@9", "--as-of", "config@11") == call(
+        *words, "--from", "config@9", "--to", "config@11"
+    )
+    for other in (("--profile", "3.4", "--to-profile", "3.9"), ("--to-cluster", "life")):
+        both = call(*words, *other, "--as-of", "config@11")
+        assert both == call(*words, *other, "--from", "config@11", "--to", "config@11")
+        (apart,) = call(*words, *other, "--from", "config@9", "--as-of", "config@11").json
+        assert apart["from"]["as_of"]["connect-configs"] == [10]
+        assert apart["to"]["as_of"]["connect-configs"] == [12]
+
+
 def test_history_tells_what_each_record_meant(archive: Path) -> None:
     """For the release that reads: what was known already is told, too."""
     words = ("--cluster", "roll", "--connector", "pages", "--profile", "3.4", "-o", "json")
@@ -259,6 +273,24 @@ def test_a_diff_needs_two_sides(archive: Path, words: tuple[str, ...]) -> None:
     said = call("diff", archive, *words)
     assert said.code == 2
     assert "Usage: " in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--profile", "all", "--to-profile", "3.4"), "two releases are compared, not all: "),
+        (("--profile", "3.4", "--to-profile", "all"), "two releases are compared, not all: "),
+        (("--from", "config@3", "--profile", "all"), "two releases are compared, not all: "),
+        (("--to", "config@3", "--as-of", "config@3"), "--as-of and --to mean the same here"),
+    ],
+)
+def test_a_diff_is_of_two_releases_and_ends_once(
+    archive: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    """Whatever else was meant is not guessed."""
+    said = call("diff", archive, *words)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.splitlines()[-1].startswith(f"Error: {sentence}")
 
 
 def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
