@@ -8,7 +8,7 @@ from replay.report.evidence import Index
 from replay.report.facts import MIXED, Connector, Line, Looked, Timeline
 from replay.report.html import Content, Html, el
 from replay.report.plot import line_key, offset_text
-from replay.report.sections.parts import badge, state
+from replay.report.sections.parts import badge, more, state
 
 _STATES = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING")
 
@@ -32,7 +32,10 @@ def cards(looked: Looked, axis: Axis, index: Index) -> Content:
         if one.timeline is not None
     ]
     others = len(looked.connectors) - len(drawn)
-    left_out = f"{count(others, 'connector')} more are not drawn."
+    left_out = (
+        el("a", f"{count(others, 'connector')} more", href=f"#{index.part('connectors')}"),
+        " is not drawn." if others == 1 else " are not drawn.",
+    )
     return (
         el("h3", "Over time"),
         _legend() if drawn else None,
@@ -73,9 +76,8 @@ def _card(number: int, one: Connector, drawn: Timeline, axis: Axis, index: Index
 def _offsets(drawn: Timeline, index: Index) -> Content:
     if not drawn.lines:
         return None
-    others = count(drawn.undrawn, "partition")
     lines = [_line(number, one, drawn, index) for number, one in enumerate(drawn.lines)]
-    left_out = el("p", f"… and {others} more", class_="more") if drawn.undrawn else None
+    left_out = more(drawn.undrawn, "partition", "replay timeline --offsets")
     return el("ul", lines, class_="lines"), left_out
 
 
@@ -109,11 +111,11 @@ def _behind(number: int, one: Connector, index: Index) -> Content:
 
 def _row(noun: str, number: int, few: tuple[str, ...], index: Index, anchor: str) -> Html:
     left_out, what = number - len(few), noun if number == 1 else f"{noun}s"
-    words = f"and {left_out:,} more: replay history tells all" if left_out else None
+    words = f"and {left_out:,} more: ", el("code", "replay history"), " tells all"
     return el(
         "li",
         el("b", f"{number:,}"),
         el("span", what),
-        el("span", index.chips(few), words, class_="chips"),
+        el("span", index.chips(few), words if left_out else None, class_="chips"),
         id=anchor,
     )

@@ -30,25 +30,28 @@ def part_with(severity: str, looked: Looked) -> str:
 
 def audited(looked: Looked, index: Index) -> Html:
     """What went wrong in a cluster, and who did what."""
-    indexes = {looked.cluster: index}
+    indexes, part = {looked.cluster: index}, index.part("findings")
+    rows = _named("findings", looked.audited.told, index)
     return el(
         "section",
         el("h3", "Findings"),
-        _list(_named("findings", looked.audited.told, index), indexes, "Nothing was found."),
+        _list(part, rows, indexes) or el("p", "Nothing was found.", class_="none"),
         more(looked.audited.more, "finding", "replay audit"),
-        id=index.part("findings"),
+        id=part,
     )
 
 
 def linted(looked: Looked, index: Index) -> Html:
     """What would change if the log were compacted and a worker restarted."""
-    indexes, nothing = {looked.cluster: index}, "Every connector would be what it is."
+    indexes, part = {looked.cluster: index}, index.part("lint")
+    rows = _named("lint", looked.linted.told, index)
     return el(
         "section",
         el("h3", "Compacted now, and a worker restarted"),
-        _list(_named("lint", looked.linted.told, index), indexes, nothing),
+        _list(part, rows, indexes)
+        or el("p", "Every connector would be what it is.", class_="none"),
         more(looked.linted.more, "finding", "replay lint"),
-        id=index.part("lint"),
+        id=part,
     )
 
 
@@ -57,7 +60,7 @@ def shared(found: Sequence[Told], indexes: Mapping[str, Index]) -> Html:
     if not found:
         return Html()
     rows = [(f"shared-{row}", one) for row, one in enumerate(found)]
-    return el("section", el("h2", "Between clusters"), _list(rows, indexes, ""), id="shared")
+    return el("section", el("h2", "Between clusters"), _list("shared", rows, indexes), id="shared")
 
 
 _Named = tuple[str, Told]
@@ -68,17 +71,17 @@ def _named(part: str, found: Sequence[Told], index: Index) -> list[_Named]:
     return [(index.finding(part, row), one) for row, one in enumerate(found)]
 
 
-def _list(found: Sequence[_Named], indexes: Mapping[str, Index], nothing: str) -> Html:
+def _list(part: str, found: Sequence[_Named], indexes: Mapping[str, Index]) -> Html | None:
     """Those that somebody has to see to, and folded up those that are merely worth knowing."""
     if not found:
-        return el("p", nothing, class_="none")
+        return None
     known = [each for each in found if each[1].severity is Severity.INFO]
     grave = [each for each in found if each[1].severity is not Severity.INFO]
     lists = [
-        el("ul", [_finding(anchor, one, indexes) for anchor, one in each], class_="findings")
-        for each in (grave, known)
+        el("ul", [_finding(*row, indexes) for row in rows], class_="findings", id=name)
+        for rows, name in ((grave, None), (known, f"{part}-known"))
     ]
-    words = el("summary", f"{len(known):,} for information")
+    words = el("summary", el("a", f"{len(known):,} for information", href=f"#{part}-known"))
     return el("div", lists[0] if grave else None, el("details", words, lists[1]) if known else None)
 
 

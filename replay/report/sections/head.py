@@ -19,7 +19,7 @@ def header(
     return el(
         "header",
         el("p", "Kafka Connect, replayed", class_="kicker"),
-        el("h1", fleet[0].cluster if len(fleet) == 1 else f"{len(fleet)} clusters"),
+        el("h1", fleet[0].cluster if len(fleet) == 1 else _all(fleet)),
         el("p", _span(fleet, indexes), f", read as {fleet[0].release}", class_="span"),
         navigation(links),
     )
@@ -49,6 +49,11 @@ def brief(looked: Looked, index: Index) -> Html:
         ],
         class_="brief",
     )
+
+
+def _all(fleet: Sequence[Looked]) -> Html:
+    """How many clusters there are, leading to all of them."""
+    return el("a", f"{len(fleet):,} clusters", href="#clusters")
 
 
 def _span(fleet: Sequence[Looked], indexes: Sequence[Index]) -> Content:

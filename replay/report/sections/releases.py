@@ -90,16 +90,22 @@ def _matrix(looked: Looked, anchors: _Anchors, index: Index) -> Content:
         verdicts = zip(one.verdicts, looked.changes, strict=True)
         cells = (_cell(bad, _told(change, one.name, anchors, index)) for bad, change in verdicts)
         rows.append([title, *cells])
-    return table(_heads("connector", looked), rows, "matrix"), _compatible(good, looked)
+    return table(_heads("connector", looked), rows, "matrix"), _compatible(good, looked, index)
 
 
-def _compatible(good: Sequence[Html], looked: Looked) -> Html | None:
+def _compatible(good: Sequence[Html], looked: Looked, index: Index) -> Html | None:
     """Those of which there is nothing to tell, folded up."""
     if not good:
         return None
-    words = f"{len(good):,} of {count(len(looked.connectors), 'connector')} are compatible with all"
-    names = [el("li", one) for one in good]
-    return el("details", el("summary", words), el("ul", names, class_="names"))
+    here, every = index.part("compatible"), count(len(looked.connectors), "connector")
+    words = el(
+        "summary",
+        el("a", f"{len(good):,}", href=f"#{here}"),
+        " of ",
+        el("a", every, href=f"#{index.part('connectors')}"),
+        " are compatible with all",
+    )
+    return el("details", words, el("ul", [el("li", one) for one in good], class_="names", id=here))
 
 
 def _told(change: Change, connector: str, anchors: _Anchors, index: Index) -> str:
@@ -135,29 +141,30 @@ def _about(change: Change) -> tuple[object, ...]:
 def _changes(looked: Looked, alike: Sequence[Change], index: Index) -> Html:
     """The reasons of several changes, in the words of the first."""
     change = alike[0]
-    way = f"--from {looked.release} --to {change.goal}"
+    command = f"replay compat --from {looked.release} --to {change.goal}"
     goals = [
         (el("span", one.goal, id=index.change(one.goal)), ", " if one is not alike[-1] else " ")
         for one in alike
     ]
-    judged = [
-        _judged(one, index, index.change(change.goal, row)) for row, one in enumerate(change.judged)
+    told = [
+        _judged(one, index, index.change(change.goal, row), command)
+        for row, one in enumerate(change.judged)
     ]
     return el(
         "details",
         el("summary", "to ", goals, verdict(change.verdict, words=True)),
-        el("ul", judged, class_="judged"),
-        more(change.more, "connector", f"replay compat {way}"),
+        el("ul", told, class_="judged"),
+        more(change.more, "connector", command),
         _commands(change),
     )
 
 
-def _judged(one: Judged, index: Index, anchor: str) -> Html:
+def _judged(one: Judged, index: Index, anchor: str, command: str) -> Html:
     return el(
         "li",
         el("p", verdict(one.verdict), " ", el("b", called(one.connector))),
         el("ul", [_reason(reason, index) for reason in one.reasons]),
-        el("p", f"… and {one.more} more", class_="more") if one.more else None,
+        more(one.more, "reason", command),
         id=anchor,
     )
 

@@ -88,11 +88,18 @@ def read(pieces: Iterable[str]) -> Element:
 
 
 def unled(element: Element) -> Iterator[Element]:
-    """Numbers that lead to no evidence: of tiles, of tables, of plots; 0 has none."""
+    """Numbers that lead to no evidence: of tiles, of tables, of plots; 0 has none.
+
+    And sentences that count something without leading there: what is not in the page may be told
+    by a command, which is named.
+    """
     is_number = element.name == "strong" or {"n", "number", "scale"} & set(element.classes)
     if element.name == "a" or element.attributes.get("data-label") == "partition":
         return
     if is_number and any(map(_is_figure, element.content)):
+        yield element
+    says = element.name == "summary" or {"more", "brief", "chips"} & set(element.classes)
+    if says and any(map(_has_figure, element.content)) and not _names_a_command(element):
         yield element
     for one in element.content:
         if isinstance(one, Element):
@@ -101,6 +108,14 @@ def unled(element: Element) -> Iterator[Element]:
 
 def _is_figure(content: Any) -> bool:
     return isinstance(content, str) and content.strip("0,. ").replace(",", "").isdigit()
+
+
+def _has_figure(content: Any) -> bool:
+    return isinstance(content, str) and any(map(str.isdigit, content))
+
+
+def _names_a_command(element: Element) -> bool:
+    return any(one.text.startswith("replay ") for one in element.all("code"))
 
 
 def _check(page: Element) -> None:

@@ -1,7 +1,9 @@
 """A page about a fleet: what is drawn, what is told, and that nothing in it does any harm."""
 
+import re
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -58,6 +60,22 @@ def test_a_number_without_its_evidence_is_noticed() -> None:
     """For the tests that say there is none."""
     text = "<table><tr><td class=n>7</td><td class=n><a href='#a'>8</a></td></tr></table>"
     assert [one.text for one in unled(parsed([text]))] == ["7"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_led"),
+    [
+        ("<summary>6 for information</summary>", False),
+        ("<summary><a href='#a'>6 for information</a></summary>", True),
+        ("<summary><a href='#a'>4</a> of 4 connectors are compatible</summary>", False),
+        ("<p class=more>… and 1 more</p>", False),
+        ("<p class=more>… and 1 more: <code>replay audit</code> tells all.</p>", True),
+        ("<li><span class=chips><a href='#a'>config@1</a>and 4 more</span></li>", False),
+    ],
+)
+def test_a_sentence_that_counts_without_evidence_is_noticed(text: str, *, is_led: bool) -> None:
+    """Of which the page has some, too."""
+    assert (list(unled(parsed([text]))) == []) is is_led
 
 
 def test_what_a_finding_was_found_about_leads_to_it() -> None:
@@ -245,6 +263,38 @@ def test_what_is_left_out_is_counted() -> None:
     (footer,) = shown.all("footer")
     assert "lists 5 connectors at most, and draws 2" in footer.text
     assert Limits.shared_by(1).drawn > Limits.shared_by(50).drawn
+
+
+def test_every_sentence_that_counts_leads_on() -> None:
+    """To what it counts; of what is left out, to the command that has it."""
+    log = Log().running("c").running("d").running("b").config("b", password="s3cret").running("a")
+    for number in range(12):
+        log.restart("a").wait(MINUTE).offset("a", {"position": number}, file=str(number))
+        log.wait(MINUTE).config("a", password=f"s3cret{number}", rows=str(number))
+        log.target("a", PAUSED)
+    found = looked(of(log), limits=Limits(2, 3, 4, 10_000))
+    judged = [msgspec.structs.replace(one, more=2) for one in found.changes[-1].judged]
+    change = msgspec.structs.replace(found.changes[-1], judged=tuple(judged))
+    shown = read(page([msgspec.structs.replace(found, changes=(*found.changes[:-1], change))]))
+    assert list(unled(shown)) == []
+    for sentence in COUNTING:
+        assert re.search(sentence, shown.text), sentence
+    links = {link.text: link for one in shown.all("summary") for link in one.all("a")}
+    assert len(list(led_to(shown, links["2"]).all("li"))) == 2
+    assert len(rows(next(led_to(shown, links["3 connectors"]).all("table")))) == 3
+
+
+COUNTING = (
+    r"\d+ for information",
+    r"2 of 3 connectors are compatible with all",
+    r"… and 1 connector more: replay state tells all\.",
+    r"1 connector more is not drawn\.",
+    r"… and 6 partitions more: replay timeline --offsets tells all\.",
+    r"and 4 more: replay history tells all",
+    r"… and \d+ findings? more: replay audit tells all\.",
+    r"… and 2 reasons more: replay compat --from 3\.9\.2 --to 4\.3\.0 tells all\.",
+)
+"""What a page counts in sentences."""
 
 
 def test_a_connector_that_never_rests_is_drawn_in_steps() -> None:
