@@ -1,13 +1,14 @@
 """How the parts of plans become tasks: small ones together, large ones in slices."""
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from replay.archive.cluster import Cluster
 from replay.archive.winners import reducible
+from replay.engine.asked import Asked
 from replay.engine.plan import PartPlan, Piece
 from replay.engine.tasks import Numbered
 
@@ -15,13 +16,30 @@ from replay.engine.tasks import Numbered
 class Limits(NamedTuple):
     """How much one task reads."""
 
-    task_rows: int = 2_000_000
+    task_rows: int = 10_000_000
     """Partitions with fewer rows share a task with others, until it has so many."""
     slice_rows: int = 50_000_000
     """A partition with more rows is read by several tasks, and what they leave is merged."""
+    job_rows: int = 1_000_000_000
+    """Clusters with more rows together are several jobs: of one the driver has what is left."""
 
 
 LIMITS = Limits()
+
+
+def jobs(asked: Sequence[Asked], limits: Limits = LIMITS) -> Iterator[list[Asked]]:
+    """Questions in jobs of at most so many rows, or of one question."""
+    some: list[Asked] = []
+    rows = 0
+    for one in asked:
+        more = sum(part.rows for part in one.plan.busy)
+        if some and rows + more > limits.job_rows:
+            yield some
+            some, rows = [], 0
+        some.append(one)
+        rows += more
+    if some:
+        yield some
 
 
 class Slice(NamedTuple):

@@ -1,4 +1,4 @@
-"""The engine in Spark: one job for all clusters that are asked about.
+"""The engine in Spark: one job for all clusters that are asked about, if that is not too much.
 
     file lists → mapInArrow(read, reduce) → rows that count
       (only of a partition that was sliced:) → shuffle by partition → mapInArrow(merge) ↗
@@ -19,7 +19,7 @@ from replay.engine.asked import Asked
 from replay.engine.jobs import PARALLELISM, run
 from replay.engine.parcels import PIECES_DDL, parcels, rows_of
 from replay.engine.plan import PartPlan
-from replay.engine.slicing import LIMITS, Limits, Slice, bundles, slices
+from replay.engine.slicing import LIMITS, Limits, Slice, bundles, jobs, slices
 from replay.engine.tasks import TASKS, Asker, Numbered, Work, encoded, merged, reduced
 from replay.engine.where import anywhere
 from replay.progress import Progress, Unseen
@@ -42,17 +42,19 @@ class Spark:
             ArchiveCorrupt: a file is missing or damaged.
             NoSpark: Spark has failed.
         """
+        return [states for some in jobs(asked, self._limits) for states in self._states(some)]
+
+    def _states(self, asked: Sequence[Asked]) -> list[list[ClusterState]]:
         works = self.works(asked)
         cut = [self._slices(one, part) for one in asked for part in one.plan.busy]
         tables = iter(self.rows(works, cut))
+        reduced = [[next(tables) for _ in one.plan.busy] for one in asked]
+        ranks = [_Ranks() for _ in asked]
+        known = list(map(_folded, asked, reduced, ranks))
+        self._rank(asked, ranks)
         return [
-            one.local.folded(
-                one.plan,
-                one.profiles,
-                [next(tables) for _ in one.plan.busy],
-                partial(self._ranks, one),
-            )
-            for one in asked
+            _folded(one, tables, some) if some.wanted else states
+            for one, tables, some, states in zip(asked, reduced, ranks, known, strict=True)
         ]
 
     def works(self, asked: Sequence[Asked]) -> list[Work]:
@@ -62,9 +64,16 @@ class Spark:
     def _slices(self, one: Asked, part: PartPlan) -> list[Slice]:
         return slices(one.local.cluster, part, self._limits)
 
-    def _ranks(self, one: Asked, parts: Sequence[PartPlan]) -> list[pa.Table]:
-        """The ranks of the last rows of an offsets topic (`engine.local.Ranks`): a job more."""
-        return self.rows([_work(one, part, ranked=True) for part in parts])
+    def _rank(self, asked: Sequence[Asked], ranks: Sequence["_Ranks"]) -> None:
+        """Find the ranks that were asked for, of all clusters at once: a job more at most."""
+        works = [
+            _work(one, part, ranked=True)
+            for one, some in zip(asked, ranks, strict=True)
+            for part in some.wanted
+        ]
+        tables = iter(self.rows(works))
+        for some in ranks:
+            some.found = {part: next(tables) for part in some.wanted}
 
     def rows(
         self, works: Sequence[Work], cut: Sequence[Sequence[Slice]] | None = None
@@ -100,6 +109,30 @@ class Spark:
         table = pa.table({"works": [encoded(one) for one in tasks]}, schema=TASKS)
         frame = self._session.createDataFrame(table)
         return frame.mapInArrow(reduced, PIECES_DDL)
+
+
+class _Ranks:
+    """The ranks of the last rows of an offsets topic (`engine.local.Ranks`).
+
+    Seldom does a fold ask for any. What it asks is remembered, answered with nothing, and found out
+    for all clusters together; then it asks again.
+    """
+
+    def __init__(self) -> None:
+        self.wanted: list[PartPlan] = []
+        self.found: dict[PartPlan, pa.Table] = {}
+
+    def __call__(self, parts: Sequence[PartPlan]) -> list[pa.Table]:
+        if not self.found:
+            self.wanted += [part for part in parts if part not in self.wanted]
+        return [self.found.get(part, _NOTHING) for part in parts]
+
+
+_NOTHING = pa.table({})
+
+
+def _folded(one: Asked, reduced: Sequence[pa.Table], ranks: _Ranks) -> list[ClusterState]:
+    return one.local.folded(one.plan, one.profiles, reduced, ranks)
 
 
 def _merged(slices_left: DataFrame, whole: dict[int, Work]) -> DataFrame:
