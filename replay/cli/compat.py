@@ -61,7 +61,7 @@ def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     if output == "json":
         print_json(documents.document(rolls) | done.document)
     elif output == "junit":
-        click.echo(documents.junit(rolls), nl=False)
+        click.echo(documents.junit(rolls, done.failed), nl=False)
     else:
         _print(done)
     ctx.exit(worst([done.code, documents.worst(rolls)]))

@@ -146,12 +146,13 @@ def _removed(records: _Records) -> Iterator[str]:
     for kind in (ConnectorConfig, TargetState):
         if kind in wrong:
             yield again(None, wrong[kind])
-    yield from _emptied(records, records.wrong.values())
+    yield from _emptied(records, (records.last | records.wrong).values())
 
 
 def _emptied(records: _Records, entries: Iterable[Entry]) -> Iterator[str]:
     """A task set that was never committed, or that nobody is left to have."""
     for one in entries:
-        if isinstance(records.kinds[one.key], TaskCommit):
+        record = records.kinds[one.key]
+        if isinstance(record, TaskCommit) and record.tasks:
             key = java.decode_key(one.key or b"")
             yield written(one.topic, one.partition, key, '{"tasks":0}')

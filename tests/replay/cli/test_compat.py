@@ -114,6 +114,21 @@ def test_junit(dump: Any) -> None:
     assert "older-tasks (KAFKA-17719)" in (failure.text or "")
 
 
+def test_junit_of_what_cannot_be_read(dump: Any, tmp_path: Path) -> None:
+    """An error, and not nothing: who counts errors in CI sees that a cluster was not looked at."""
+    good, bad = dump(stopped()), tmp_path / "bad.log.jsonl"
+    bad.write_text("{", encoding="utf-8")
+    words = ("--from", "3.9", "--to", "3.4", "-o", "junit")
+    result = run("compat", good, str(bad), *words)
+    assert result.exit_code == 2
+    well, unread = ET.fromstring(result.stdout)
+    assert (well.get("errors"), well.get("tests")) == ("0", "1")
+    assert [unread.get(one) for one in ("tests", "failures", "errors")] == ["1", "0", "1"]
+    (error,) = unread.findall("testcase/error")
+    assert error.get("type") == "cannot be read"
+    assert f": {error.get('message')}\n" in result.stderr
+
+
 def test_the_whole_way(dump: Any) -> None:
     """Every line in between is passed, and the worst of them decides."""
     path = dump(QUIET)
@@ -211,7 +226,7 @@ def test_lint_tells_what_happens(dump: Any) -> None:
     result = run("lint", path, "--release", "3.9", "--cluster", "lab")
     assert result.exit_code == 1
     assert "loses 1 task: they were committed before its config" in result.stdout
-    assert "a: controlplane resume a; controlplane pause a once its tasks run" in result.stdout
+    assert "a: controlplane resume --wait a; controlplane pause a\n" in result.stdout
     assert result.stdout.endswith("lab, compacted and read by a worker of 3.9.2: 1 finding\n")
     well = run("lint", path, "--release", "3.4", "--cluster", "lab")
     assert well.exit_code == 0

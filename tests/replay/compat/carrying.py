@@ -10,7 +10,7 @@ import shlex
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import fold
@@ -42,7 +42,9 @@ class Cluster:
         self._file = file
         self.created: list[str] = []
         """Topics that were made."""
-        self._sets: dict[str, dict[int, Any]] = {}
+        config = fold(in_order(self.log), Profile.of("kip"), exactly_once=True).config
+        self._made = {name: config.tasks.get(name, {}) for name in config.connectors}
+        """The tasks that each connector makes of its config."""
 
     def carry_out(self, plan: Iterable[Step], roll: Roll) -> list[str]:
         """Every command of a plan; what is a comment is for people, and is returned."""
@@ -83,7 +85,6 @@ class Cluster:
         (told,) = said.json
         if words[0] == "stop":
             assert release.stops
-        before = self.state(release)
         for step in told["plan"]["steps"]:
             self._append(
                 Record(one["topic"], one["key"], one["value"], one["partition"] or 0)
@@ -92,7 +93,7 @@ class Cluster:
             instances = step.get("action", {}).get("instances", ())
             self._report(told["connector"].rpartition("/")[0] or told["connector"], instances)
         if words[0] == "resume":
-            self._make_tasks(told["connector"], before, release)
+            self._make_tasks(told["connector"], release)
 
     @property
     def _environment(self) -> dict[str, str | None]:
@@ -102,13 +103,12 @@ class Cluster:
         """What a worker of a release knows by now."""
         return fold(in_order(self.log), release)
 
-    def _make_tasks(self, name: str, before: ClusterState, release: Profile) -> None:
+    def _make_tasks(self, name: str, release: Profile) -> None:
         """Who runs a connector again commits its tasks, where there are none or they are older."""
-        has = {task: before.config.tasks[name][task] for task in before.config.task_ids(name)}
-        self._sets[name] = has or self._sets.get(name, {})
+        has = self.state(release).config.task_ids(name)
         if has and not (release.commit_needs_config and self._has_older_tasks(name)):
             return
-        tasks = self._sets[name] or {0: {"task": "0"}}
+        tasks = self._made[name]
         for task, properties in tasks.items():
             value = json.dumps({"properties": properties})
             self._append([Record(TOPICS.config, f"task-{name}-{task}", value)])

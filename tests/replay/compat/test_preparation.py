@@ -16,6 +16,7 @@ from controlplane.core.evolve import fold
 from controlplane.core.profiles import Profile
 from controlplane.core.records import Target
 from controlplane.core.state import ClusterState, Topics
+from controlplane.logs.dumps import read_dump
 from replay.compat import Mode, Roll, Verdict, assess, roll
 from replay.compat.steps import When, copied, offsets_of, verb, written
 from tests.replay.compat.carrying import Cluster, targets
@@ -122,8 +123,8 @@ CASES = {
     ),
 }
 
-ABOUT_TARGETS = {3: Target.STOPPED, 5: None}
-"""Situations whose plan gives a target state back that was lost: which; None: whichever it was."""
+ABOUT_TARGETS = {3, 5}
+"""Situations whose plan gives a target state back that was lost, and says so."""
 
 FOR_PEOPLE = {
     9: (
@@ -155,7 +156,8 @@ def test_a_plan_that_is_carried_out(case: Case, tmp_path: Path) -> None:
         assert not cluster.carry_out((one for one in told.plan if one.when is when), change)
         verdicts.append(assess(cluster.log, change).verdict)
     assert Verdict.COMPATIBLE in verdicts[1:]
-    check_as_it_was(was, cluster, case)
+    for now in (committed(cluster, change), cluster.state(change.newer)):
+        check_as_it_was(was, now, about_targets=case.number in ABOUT_TARGETS)
 
 
 def committed(cluster: Cluster, change: Roll) -> ClusterState:
@@ -164,22 +166,42 @@ def committed(cluster: Cluster, change: Roll) -> ClusterState:
     return fold(cluster.log, change.newer, exactly_once=support)
 
 
-def check_as_it_was(was: ClusterState, cluster: Cluster, case: Case) -> None:
-    """Target states, configs and tasks; all members see the same."""
-    change = case.roll
-    for now in (committed(cluster, change), cluster.state(change.newer)):
-        assert now.config.connectors == was.config.connectors
-        if case.number not in ABOUT_TARGETS:
-            assert targets(now) == targets(was)
-        for name, target in targets(now).items():
-            if target is not Target.STOPPED:
-                assert tasks(now, name) == tasks(was, name)
+def check_as_it_was(was: ClusterState, now: ClusterState, *, about_targets: bool = False) -> None:
+    """Configs and tasks, and target states unless they are what it is about."""
+    assert now.config.connectors == was.config.connectors
+    assert about_targets or targets(now) == targets(was)
+    for name, target in targets(now).items():
+        if target is not Target.STOPPED:
+            assert tasks(now, name) == tasks(was, name)
 
 
 def tasks(state: ClusterState, name: str) -> list[Any]:
     """The configs of a connector's tasks."""
     config = state.config
     return [config.tasks[name][task] for task in config.task_ids(name)]
+
+
+HISTORIES = (
+    ("aborted-3.9", "4.3"),
+    ("aborted-3.9", "3.4"),
+    ("exactly-once-3.9", "3.2"),
+    ("compacted-3.9.before", "3.4"),
+    ("life-3.9", "2.8"),
+)
+"""Logs of real workers of 3.9, and where they might go."""
+
+
+@pytest.mark.parametrize(("name", "goal"), HISTORIES)
+def test_a_real_log(name: str, goal: str, histories: Path, tmp_path: Path) -> None:
+    """Everybody is as he was, and as members with and without exactly-once support agree on."""
+    log = read_dump(histories / f"{name}.log.jsonl").entries
+    change = roll(Profile.of("3.9"), Profile.of(goal))
+    cluster = Cluster(log, tmp_path / "lab.log.jsonl")
+    was, plan = committed(cluster, change), assess(log, change).plan
+    assert plan
+    cluster.carry_out(plan, change)
+    for now in (committed(cluster, change), cluster.state(change.newer)):
+        check_as_it_was(was, now)
 
 
 def test_what_was_lost_is_given_back(tmp_path: Path) -> None:
