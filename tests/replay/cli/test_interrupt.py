@@ -14,8 +14,13 @@ RECORDS = 40_000
 
 CONNECTORS = 50
 
-UNDER_WAY = rf"[ m][1-9]\d*/{RECORDS}"
+CLUSTERS = ("a", "b", "c")
+"""So many that those commands take seconds, too, for which a record is little work."""
+
+UNDER_WAY = rf"[ m][1-9]\d*/{RECORDS * len(CLUSTERS)}"
 """What a bar shows that has begun to grow."""
+
+NOT_KEPT = "with --resume FOLDER they would have been kept"
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +40,9 @@ def _line(offset: int) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def archive(dump: Path) -> Path:
-    """The same, archived."""
-    folder = dump.with_name("archive")
-    assert call("capture", f"long={dump}", folder, "--format", "histories").code == 0
+    """The same, archived as the log of several clusters."""
+    folder, logs = dump.with_name("archive"), (f"{name}={dump}" for name in CLUSTERS)
+    assert call("capture", *logs, folder, "--format", "histories").code == 0
     return folder
 
 
@@ -56,7 +61,12 @@ def assert_ended(seen: Seen, sentence: str) -> None:
         (("timeline", "--profile", "all"), UNDER_WAY, "interrupted"),
         (("timeline", "--profile", "all", "--jobs", "2"), "reading", "interrupted"),
         (("timeline", "--profile", "all", "--jobs", "2"), r"0:00:01", "interrupted"),
-        (("audit",), "auditing", "with --resume FOLDER they would have been kept"),
+        (("diff", "--from", "config@9"), "reading", "interrupted"),
+        (("history", "--connector", "c1"), UNDER_WAY, "interrupted"),
+        (("verify",), "verifying", "interrupted"),
+        (("audit",), "auditing", NOT_KEPT),
+        (("compat", "--from", "3.4", "--to", "3.9"), "assessing", NOT_KEPT),
+        (("lint", "--release", "3.9"), "linting", NOT_KEPT),
     ],
 )
 def test_questions_end_at_once(

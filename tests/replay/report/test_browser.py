@@ -199,7 +199,7 @@ def test_states_are_told_apart_without_their_colours(
 def test_a_number_leads_to_its_record(browser: Browser, life: Path) -> None:
     """The first of the links of each kind, followed by the keyboard alone."""
     ways = ("td.n a", ".lane a", ".events a", ".plot a", ".lines a", ".chip", ".tile")
-    for way in (*ways, ".card details .chip", ".matrix a"):
+    for way in (*ways, ".card details .chip", ".matrix a", "#c0-findings summary a"):
         browser.open(life)
         browser.press(Keys.TAB)
         browser.ask(f"document.querySelector('{way}').focus()")
