@@ -138,10 +138,14 @@ class Assessment(msgspec.Struct, frozen=True):
 
     @property
     def plan(self) -> list[Step]:
-        """What has to be done, in the order in which it is to be done, each thing once."""
+        """What has to be done, in the order in which it is to be done, each thing once.
+
+        For the cluster as a whole it is done last: no worker may be left then who could be asked.
+        """
         why: dict[tuple[When, str], dict[str, None]] = defaultdict(dict)
-        for step in (step for one in self.assessed for step in one.steps):
-            why[step.when, step.command][step.why] = None
+        for one in sorted(self.assessed, key=lambda one: one.connector is None):
+            for step in one.steps:
+                why[step.when, step.command][step.why] = None
         steps = (Step(when, command, "; ".join(told)) for (when, command), told in why.items())
         return sorted(steps, key=lambda step: list(When).index(step.when))
 

@@ -325,6 +325,16 @@ def test_records_lose_their_envelopes(tmp_path: Path) -> None:
     assert sorted(ours, key=str) == sorted(expected, key=str)
 
 
+def test_whoever_has_to_be_asked_is_asked_before_all_workers_are_stopped() -> None:
+    """The plan of a connector comes before that of the cluster."""
+    log = running().active("b", "t").put(CONFIG, "connector-b", ENVELOPE)
+    log.config("a", **{"offsets.storage.topic": "own"}).offset("a", 1)
+    change = roll(Profile.of("2.8"), Profile.of("3.9"))
+    commands = [step.command for step in assess(log.entries, change).plan]
+    quiet = commands.index("controlplane pause --wait a")
+    assert quiet < next(i for i, one in enumerate(commands) if one.startswith("# stop all workers"))
+
+
 def test_what_is_in_no_envelope_stays_as_it_is(tmp_path: Path) -> None:
     """Converters were changed once: some records have one, and some have not."""
     log = created("PAUSED").put(CONFIG, "connector-b", ENVELOPE)
