@@ -5,7 +5,7 @@ from base64 import b64encode
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from controlplane.core import javajson
@@ -178,7 +178,10 @@ def test_no_secret_is_left(modes: tuple[Secrets, Secrets], value: bytes) -> None
 @given(values())
 def test_a_document_is_written_as_it_is_read(value: bytes) -> None:
     """In its own encoding, cut off or not."""
-    text = read_text(value)
+    try:
+        text = read_text(value)
+    except Undecodable:  # bytes in an order that Jackson refuses
+        reject()
     assert read_text(write_text(text, value)) == text
 
 
@@ -228,6 +231,8 @@ def test_what_is_sealed_in_a_text_can_be_opened(modes: tuple[Secrets, Secrets], 
             b'{"tokens":{"a":["[hidden]",null,"${env:X}"]}}',
         ),
         (b'{"\xc1\xb0assword":"hunter2"}', b'{"\xc1\xb0assword":"[hidden]"}'),
+        (b'{"\\u0070wd":"hunter2"}', b'{"\\u0070wd":"[hidden]"}'),
+        (b'{"url":"x:\\/\\/u:hunter2@h"}', b'{"url":"x://u:[hidden]@h"}'),
         (b'{"pin.token":0123}', b'{"pin.token":01}'),
         (b'{"a":"x"} password=hunter2', b'{"a":"x"} x[hidden]'),
         (b'{"token":\'hunter2\',"a":1}', b'{"token":\'[hidden]'),
