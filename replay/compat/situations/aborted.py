@@ -1,6 +1,6 @@
 """Aborted transactions in the config topic, which only members with exactly-once support skip."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from controlplane.core import java
 from controlplane.core.codec.config import decode_config
@@ -34,7 +34,7 @@ def aborted_configs(evidence: Evidence) -> Iterator[Sighting]:
         return
     blind, obeying = evidence.committed, fold(log, evidence.roll.newer, topics=evidence.topics)
     changes = diff(blind, obeying)
-    for name in sorted({one.connector for one in changes}):
+    for name, records in _records(evidence, sorted({one.connector for one in changes})).items():
         ours = [one for one in changes if one.connector == name]
         yield Sighting(
             connector=name,
@@ -42,7 +42,7 @@ def aborted_configs(evidence: Evidence) -> Iterator[Sighting]:
             severity=Severity.DANGER,
             sentence="differs by records of an aborted transaction: members with exactly-once "
             "support do not see them, all others obey them",
-            steps=tuple(_as_committed(evidence, name, ours)),
+            steps=tuple(_as_committed(evidence, records, ours)),
         )
     if blind.config.offset != obeying.config.offset:
         settled = "any record that is written behind it lets members agree"
@@ -55,18 +55,19 @@ def aborted_configs(evidence: Evidence) -> Iterator[Sighting]:
         )
 
 
-def _as_committed(evidence: Evidence, name: str, changes: Sequence[Change]) -> Iterator[Step]:
+def _as_committed(
+    evidence: Evidence, records: "_Records", changes: Sequence[Change]
+) -> Iterator[Step]:
     """What differs in nothing but its target state is told that; else its records are written anew.
 
     To apply a config would not do: who is asked holds it against his own, and writes nothing.
     """
-    committed = evidence.committed.config
+    committed, name = evidence.committed.config, changes[0].connector
     if {one.aspect for one in changes} == {Aspect.TARGET_STATE} and name in committed.connectors:
         command = told_again(name, committed.targets[name], evidence.roll.start)
         if command is not None:
             yield Step(When.BEFORE, command, _WHY)
             return
-    records = _Records(evidence, name)
     there = name in committed.connectors
     for line in _again(records) if there else _removed(records):
         yield Step(When.BEFORE, line, _WHY)
@@ -77,19 +78,15 @@ def _as_committed(evidence: Evidence, name: str, changes: Sequence[Change]) -> I
 class _Records:
     """The records about a connector by key: the last that was committed, an aborted one behind."""
 
-    def __init__(self, evidence: Evidence, name: str) -> None:
-        self.tasks = evidence.committed.config.task_ids(name)
+    def __init__(self, tasks: Sequence[int]) -> None:
+        self.tasks = tasks
+        """Those that were committed."""
         self.kinds: dict[bytes | None, ConfigRecord] = {}
         self.last: dict[bytes | None, Entry] = {}
         self.wrong: dict[bytes | None, Entry] = {}
-        for one in evidence.entries:
-            record = decode_config(one.key, one.value, evidence.roll.newer)
-            if one.topic != evidence.topics.config or isinstance(record, Invalid | RestartRequest):
-                continue
-            if getattr(record, "connector", None) == name:
-                self._take(one, record)
 
-    def _take(self, entry: Entry, record: ConfigRecord) -> None:
+    def take(self, entry: Entry, record: ConfigRecord) -> None:
+        """The next one."""
         self.kinds[entry.key] = record
         if entry.aborted:
             self.wrong[entry.key] = entry
@@ -122,6 +119,18 @@ class _Records:
         """Whether it belongs to what goes together: a config, and the tasks made of it."""
         kinds = ConnectorConfig | TaskConfig | TaskCommit
         return isinstance(self.kinds[key], kinds) and not self.is_odd_task(key)
+
+
+def _records(evidence: Evidence, names: Iterable[str]) -> Mapping[str, _Records]:
+    """Those of each connector; a restart is none, for to write it again is to restart again."""
+    found = {name: _Records(evidence.committed.config.task_ids(name)) for name in names}
+    for one in evidence.entries:
+        if one.topic == evidence.topics.config:
+            record = decode_config(one.key, one.value, evidence.roll.newer)
+            name = getattr(record, "connector", None)
+            if name in found and not isinstance(record, Invalid | RestartRequest):
+                found[name].take(one, record)
+    return found
 
 
 _ORDER = (TargetState, ConnectorConfig, TaskConfig, TaskCommit)
