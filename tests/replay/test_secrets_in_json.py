@@ -240,9 +240,10 @@ def test_what_is_sealed_in_a_text_can_be_opened(modes: tuple[Secrets, Secrets], 
         (b'{"token":"hunter2"', b'{"token":"[hidden]"'),
         (b'{"a":"x" "b":1}', b'{"a":"x" "b":1}'),
         (b"\0\0\xff\xfep\0a\0s\0s=hunter2", b"\0\0\xff\xfe[hidden]"),
+        ('{"token":"hunter2"}'.encode("utf-16-le"), '{"token":"[hidden]"}'.encode("utf-16-le")),
         (
-            '{"token":"hunter2","é":1}'.encode("utf-16-le"),
-            '{"token":"[hidden]","é":1}'.encode("utf-16-le"),
+            '{"é":[],"token":1}'.encode("utf-32-be"),
+            '{"é":[],"token":"[hidden]"}'.encode("utf-32-be"),
         ),
     ],
 )
