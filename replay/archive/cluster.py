@@ -94,11 +94,8 @@ def open_cluster(store: Store, name: str) -> Cluster:
 
 
 def open_clusters(store: Store, names: tuple[str, ...] = ()) -> list[Cluster]:
-    """The archives of these clusters; of all there are, if none is named."""
-    wanted = names or tuple(layout.clusters(store))
-    if not wanted:
-        raise NoArchive(f"{store.where} is no archive: make one with `replay capture`")
-    return [open_cluster(store, name) for name in wanted]
+    """The archives of these clusters, each once; of all there are, if none is named."""
+    return [open_cluster(store, name) for name in layout.asked_for(store, names)]
 
 
 def parts_in(chain: Chain) -> dict[Place, Part]:

@@ -8,6 +8,7 @@ there were when it began; where another one is to be archived it is begun anew, 
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
+from threading import Event
 from typing import Any, NamedTuple, TypeVar
 
 from pyspark.errors import PySparkException
@@ -49,27 +50,31 @@ class Stream(NamedTuple):
     """How long to wait between micro-batches; None: only what is there by now."""
 
 
-def follow(stream: Stream, told_of: Told, progress: Progress | None = None) -> None:
-    """Archive what comes, until somebody interrupts; or what is there by now.
+def follow(
+    stream: Stream, told_of: Told, progress: Progress | None = None, ended: Event | None = None
+) -> None:
+    """Archive what comes, until `ended` is set or somebody interrupts; or what is there by now.
 
     Raises:
         ArchiveConflict: the log, or the checkpoint, contradicts the archive.
         NoSpark: Spark has failed.
     """
-    following = _Following(stream, told_of, progress or Unseen())
-    while following.again:
+    ended = ended or Event()
+    following = _Following(stream, told_of, progress or Unseen(), ended)
+    while following.again and not ended.is_set():
         following.run()
 
 
 class _Following:
     """One stream, from one beginning to the next."""
 
-    def __init__(self, stream: Stream, told_of: Told, progress: Progress) -> None:
+    def __init__(self, stream: Stream, told_of: Told, progress: Progress, ended: Event) -> None:
         self.again = True
         """Whether there are topics that the stream does not know."""
         self._stream = stream
         self._told_of = told_of
         self._progress = progress
+        self._ended = ended
         self._topics: set[str] = set()
         self._first: dict[Place, int] = {}
         self._trouble: Exception | None = None
@@ -81,7 +86,7 @@ class _Following:
         query = self._begun()
         try:
             while not query.awaitTermination(LOOK_S):
-                if self.again:
+                if self.again or self._ended.is_set():
                     query.stop()
         except PySparkException as error:
             if self._trouble is None:

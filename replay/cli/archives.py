@@ -9,7 +9,6 @@ from replay.archive.store import open_store
 from replay.cli.logs import Asked, Log, Reading
 from replay.cli.stores import store_named
 from replay.engine.records import missing, records
-from replay.errors import NoArchive
 
 
 def clusters_of(where: str, reading: Reading) -> list[Asked]:
@@ -19,13 +18,10 @@ def clusters_of(where: str, reading: Reading) -> list[Asked]:
         NoArchive: there is none.
     """
     store = store_named(where)
-    found = [
+    return [
         Asked(where, name, reading, archived=True, settings=store.settings)
-        for name in layout.clusters(store)
+        for name in layout.asked_for(store)
     ]
-    if not found:
-        raise NoArchive(f"{where} is no archive: make one with `replay capture`")
-    return found
 
 
 def opened(asked: Asked) -> Log:

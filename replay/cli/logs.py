@@ -20,7 +20,7 @@ from replay.gaps import Gap
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file")
-"""Schemes of what Arrow opens; a folder without one is an archive, too."""
+"""Schemes of places for files: if anything, an archive is there. A folder is one, too."""
 
 
 class Reading(NamedTuple):

@@ -1,9 +1,9 @@
 """`replay capture --engine spark`: what it is told beyond the rest, and captures that stream."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
+from threading import Event
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
@@ -30,6 +30,10 @@ class Streaming(NamedTuple):
     where: str
     how: Opening
     target: Target
+    checkpoint: str
+    """Where it is kept how far all clusters are."""
+    pause_s: float | None
+    """How long to wait before looking again; None: it is followed up to what is there now."""
 
 
 @contextmanager
@@ -55,31 +59,29 @@ def source(started: SparkSession, where: str, how: Opening) -> Source:
     return Source(started, servers, clients)
 
 
-async def stream(
+def stream(
     started: SparkSession,
-    clusters: list[Streaming],
-    checkpoint: str,
-    pause_s: float | None,
+    cluster: Streaming,
     told_of: Callable[[Captured], None],
+    ended: Event,
+    *,
+    alone: bool,
 ) -> None:
-    """Follow clusters beside each other; each has a folder of its own in the checkpoint's."""
+    """Follow a cluster until `ended` is set.
 
-    def one(cluster: Streaming) -> None:
-        followed = Stream(
-            lambda: _opened(cluster.where, cluster.how),
-            cluster.target,
-            source(started, cluster.where, cluster.how),
-            f"{checkpoint.rstrip('/')}/{cluster.target.cluster}",
-            pause_s,
-        )
-        with bar() as progress:
-            follow(followed, told_of, progress if len(clusters) == 1 else None)
+    It has a folder of its own in the checkpoint's, and a bar if it is alone.
 
-    try:
-        await asyncio.gather(*(asyncio.to_thread(one, cluster) for cluster in clusters))
-    finally:  # one of them has failed, or somebody has interrupted: nobody waits for the others
-        for query in started.streams.active:
-            query.stop()
+    Raises as `replay.capture.streaming.follow`.
+    """
+    followed = Stream(
+        lambda: _opened(cluster.where, cluster.how),
+        cluster.target,
+        source(started, cluster.where, cluster.how),
+        f"{cluster.checkpoint.rstrip('/')}/{cluster.target.cluster}",
+        cluster.pause_s,
+    )
+    with bar() if alone else nullcontext() as progress:
+        follow(followed, told_of, progress, ended)
 
 
 @asynccontextmanager

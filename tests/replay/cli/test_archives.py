@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import dataset
 
 from controlplane.core.profiles import PROFILES
 from controlplane.logs.log import Record
@@ -189,6 +191,33 @@ def test_secrets_are_hidden_from_whoever_looks(tmp_path: Path) -> None:
 def test_questions_without_an_answer(archive: Path, words: list[str], sentence: str) -> None:
     """One sentence, exit code 2."""
     assert sentence in refusal(call("state", archive, *words))
+
+
+def rows(files: str) -> int:
+    """How many DuckDB finds."""
+    return len(duckdb.connect().execute(f"select 1 from '{files}'").fetchall())
+
+
+def test_segments_are_a_table_for_everybody(archive: Path) -> None:
+    """Each record is in them once. The other tables repeat some of them."""
+    segments = f"{archive}/**/segment-*.parquet"
+    assert rows(segments) == 354 + 108
+    assert rows(f"{archive}/**/*.parquet") > 354 + 108
+    by_itself = dataset.dataset(archive, format="parquet", partitioning="hive")
+    assert by_itself.count_rows() == 354 + 108
+
+
+def test_an_archive_by_its_url(archive: Path) -> None:
+    """A folder may be named so, too."""
+    assert call("state", archive.as_uri()) == call("state", archive)
+
+
+def test_the_past_of_two_connectors(archive: Path) -> None:
+    """Each is told once, in the order in which they are asked for."""
+    asked = ("history", archive, "--cluster", "life", "-o", "json")
+    both = call(*asked, "--connector", "orders", "--connector", "pages", "--connector", "orders")
+    alone = [call(*asked, "--connector", name).json for name in ("orders", "pages")]
+    assert both.json == [*alone[0], *alone[1]]
 
 
 @pytest.mark.parametrize("command", ["verify", "state"])
