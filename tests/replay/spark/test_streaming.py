@@ -1,6 +1,7 @@
 """A capture by Structured Streaming: killed at bad moments it neither loses nor doubles."""
 
 import asyncio
+import signal
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from tests.kafka.killed import check_whole, left_in
 from tests.kafka.pasts import Past, removed
 from tests.kafka.real import Broker
 from tests.kafka.writing import NewTopic, in_order, reading, writer
+from tests.replay.cli.calling import started, wait_for
 from tests.replay.dying import before_manifest, behind_manifest, killed_at
 from tests.replay.spark.capturing import little_at_a_time
 from tests.replay.spark.conftest import QUICK
@@ -75,6 +77,21 @@ async def test_killed_it_goes_on(
     whole = open_cluster(target.store, "real")
     check_whole(whole, left, await past.there(), await reader.starts(past.names))
     assert [*whole.gaps]
+
+
+async def test_a_cluster_that_is_away_stops_no_other(
+    past: Past, kafka_jars: Path, tmp_path: Path
+) -> None:
+    """It is tried again; Ctrl-C ends both."""
+    name, *rest = words(past, kafka_jars, tmp_path)
+    with started(name, "nobody=kafka://127.0.0.1:1", *rest) as capture:
+        first = tmp_path / "archive" / "cluster=real" / "_manifest" / "0000000001.json"
+        await asyncio.to_thread(wait_for, first)
+        capture.send_signal(signal.SIGINT)
+        _, told = await asyncio.to_thread(capture.communicate)
+    assert capture.returncode == 130
+    again = {line.partition(": ")[0] for line in told.splitlines() if line.endswith("tried again")}
+    assert again == {"nobody"}
 
 
 async def test_a_stream_and_its_archive_belong_together(
