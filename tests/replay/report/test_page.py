@@ -157,7 +157,7 @@ def test_findings_releases_and_compaction() -> None:
     (reasons,) = shown.by_id("c0-releases").all("details")
     assert next(reasons.all("summary")).text == "to 3.9.2, 4.3.0 needs preparation"
     assert "older-tasks (KAFKA-17719)" in reasons.text
-    assert "controlplane resume a" in reasons.text
+    assert "controlplane resume --wait a; controlplane pause a" in reasons.text
     assert "loses 1 task" in shown.by_id("c0-lint").text
 
 
