@@ -17,6 +17,7 @@ from replay.cli.stores import store_named
 from replay.engine.local import Local, Options
 from replay.engine.plan import Plan
 from replay.errors import ReplayError
+from replay.whole import check_place
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -156,6 +157,8 @@ def file_option(name: str) -> Callable[[Command], Command]:
         def with_file(*, output: str, file: Path | None, **rest: Any) -> Any:
             if (output == "parquet") is not (file is not None):
                 raise click.UsageError(f"-o parquet and {name} FILE belong together")
+            if file is not None:
+                check_place(file)
             return command(output=output, file=file, **rest)
 
         told = "The file, for Parquet."

@@ -188,7 +188,14 @@ def _name(source: Source, opened: Opened) -> str:
         if opened.cluster_id is None:
             raise NotCapturable(f"{source.where} has no name of its own: write NAME={source.where}")
         return opened.cluster_id
-    return path_of(source.where).name.partition(".")[0]
+    path = path_of(source.where)
+    while path.suffix in _KINDS:  # a release in a name is no kind of file
+        path = path.with_suffix("")
+    return path.name
+
+
+_KINDS = (".gz", ".jsonl", ".json", ".log", ".txt", ".db", ".sqlite", ".sqlite3")
+"""What names of files end in that is not the name of a cluster."""
 
 
 # --- Structured Streaming -----------------------------------------------------------------------

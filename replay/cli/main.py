@@ -11,6 +11,7 @@ from controlplane.core.safe_text import safe
 from controlplane.core.state import SharedTopic
 from controlplane.logs.log import LogError
 from replay.cli.codes import INTERRUPTED, REFUSED
+from replay.cli.printing import print_nothing_more
 from replay.errors import ReplayError
 
 
@@ -78,6 +79,9 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             raise SystemExit(INTERRUPTED) from None
+        except BrokenPipeError:  # `| head`: whoever read has what they wanted
+            print_nothing_more()
+            raise SystemExit(0) from None
         except ModuleNotFoundError as missing:
             package = (missing.name or "").partition(".")[0]
             if package not in EXTRAS:

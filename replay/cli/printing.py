@@ -1,9 +1,11 @@
 """What people and machines are shown, safe against what logs hold."""
 
 import json
+import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import click
@@ -15,6 +17,7 @@ from rich.text import Text
 from controlplane.core.profiles import Profile, resolve
 from controlplane.core.safe_text import safe, short
 from controlplane.core.shown import plain
+from replay.errors import ReplayError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -35,28 +38,68 @@ def output_option(
     )
 
 
+class NotPrintable(ReplayError):
+    """Standard output takes nothing."""
+
+
 def say(text: str = "", style: str = "") -> None:
     """Print a line, made safe."""
-    _console().print(Text(safe(text), style=style), soft_wrap=True)
+    with _printing():
+        _console().print(Text(safe(text), style=style), soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
     """Print a JSON document."""
-    click.echo(json.dumps(plain(value), indent=2))
+    with _printing():
+        click.echo(json.dumps(plain(value), indent=2))
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print aligned columns."""
-    shown = Table(*heads, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    """Print aligned columns; where there is no room for a cell it goes on below."""
+    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for head in heads:
+        shown.add_column(head, overflow="fold")
     for row in rows:
         shown.add_row(*(Text(short(cell)) for cell in row))
-    _console().print(shown)
+    with _printing():
+        _console().print(shown)
+
+
+@contextmanager
+def _printing() -> Iterator[None]:
+    """Raise `NotPrintable` if nothing can be printed; who reads no more is no matter of ours."""
+    if sys.stdout is None:
+        raise NotPrintable("standard output is closed: there is nowhere to print to")
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print_nothing_more()
+        why = error.strerror or error
+        raise NotPrintable(
+            f"standard output cannot be written ({why}): make room, or print elsewhere"
+        ) from None
+
+
+def print_nothing_more() -> None:
+    """Python would try once more when it ends, and complain."""
+    with suppress(OSError, ValueError):  # a test's output is no file
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command how it ends."""
+        raise BrokenPipeError
 
 
 def _console() -> Console:
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size((WIDE_COLUMNS, 0)).columns
-    return Console(
+    return _Console(
         width=width, force_terminal=terminal, no_color=not terminal, highlight=False, emoji=False
     )
 

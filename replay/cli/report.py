@@ -11,9 +11,9 @@ from replay.cli.fleet import Done, Job, Way, fleet_options, for_each
 from replay.cli.logs import Asked, Log, logs_argument
 from replay.cli.printing import read_profile, say
 from replay.cli.trails import requests_by_cluster, trail_option
-from replay.errors import NotWritable
 from replay.report import Limits, Look, Looked, page
 from replay.report.looking import Records
+from replay.whole import check_place, whole
 
 OLDEST_LINE = "2.8"
 """Of the release lines that a fleet is compared with, unless others are named, the oldest."""
@@ -24,7 +24,7 @@ OLDEST_LINE = "2.8"
 @click.option(
     "--to",
     "file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     required=True,
     help="The file.",
 )
@@ -54,6 +54,7 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     with the records that show it. Exit code 0: it is written; 2: bad input, though the page may
     tell of the rest.
     """
+    check_place(file)
     profile = read_profile(release)
     check_support(profile, exactly_once=any(one.reading.exactly_once for one in asked))
     towards = tuple(map(read_profile, goals)) if goals else _lines()
@@ -85,10 +86,5 @@ def _lines() -> tuple[Profile, ...]:
 
 def _write(file: Path, done: Done[Looked]) -> None:
     """Write the page whole or not at all."""
-    draft = file.with_name(f".{file.name}.draft")
-    try:
-        with draft.open("w", encoding="utf-8") as out:
-            out.writelines(page(list(done.results.values()), done.failed))
-        draft.replace(file)
-    except OSError as error:
-        raise NotWritable(f"{file} cannot be written ({error.strerror}): check it") from None
+    with whole(file) as draft, draft.open("w", encoding="utf-8") as out:
+        out.writelines(page(list(done.results.values()), done.failed))

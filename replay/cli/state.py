@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,14 +32,10 @@ from replay.engine import asked as engine_asked
 from replay.engine.digest import digest
 from replay.engine.plan import Plan
 from replay.engine.rows import Row, rows, table_of, unreadable
-from replay.errors import ReplayError
+from replay.whole import whole
 
 UNREADABLE_SHOWN = 5
 """Records of no use that people are shown, of each state; JSON has more."""
-
-
-class BadOutput(ReplayError):
-    """What was asked for cannot be written there."""
 
 
 class _Answer(NamedTuple):
@@ -119,15 +114,8 @@ def _check_found(wanted: tuple[str, ...], found: list[Row]) -> None:
 
 
 def _write(file: Path, found: list[Row]) -> None:
-    draft = file.with_name(file.name + ".draft")
-    try:
+    with whole(file) as draft:
         pq.write_table(table_of(found), draft, compression="zstd")
-        draft.replace(file)
-    except OSError as error:
-        raise BadOutput(f"{file} cannot be written ({error.strerror or error})") from None
-    finally:
-        with suppress(OSError):  # it has become the file, or there was never one
-            draft.unlink()
 
 
 def _document(answer: _Answer, found: list[Row]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from functools import partial
 from multiprocessing import active_children, get_context
 from typing import Any, Protocol, TypeVar
 
@@ -69,15 +68,16 @@ class Processes:
         with ProcessPoolExecutor(slots, get_context("spawn")) as pool:
             try:
                 with _unheard(signal.SIGINT):  # Ctrl-C is for us alone: children inherit that
-                    parcels = pool.map(partial(packed, work), things)
-                for thing, parcel in zip(things, parcels, strict=True):
-                    yield unpacked(parcel, work, thing)
+                    futures = [pool.submit(packed, work, thing) for thing in things]
+                for thing, future in zip(things, futures, strict=True):
+                    yield unpacked(future.result(), work, thing)
             except BrokenProcessPool:
                 raise Died(
                     "a process that looked at a cluster was ended, most likely for want of memory: "
                     "take fewer --jobs"
                 ) from None
-            except BaseException:  # nobody waits for what is under way
+            # Nobody waits for what is under way. It is not cancelled: the pool would complain.
+            except BaseException:
                 for child in {*active_children()} - others:
                     child.terminate()
                 raise

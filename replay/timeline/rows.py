@@ -1,7 +1,6 @@
 """What a past is told in, as rows: what people and machines are shown, without secrets."""
 
 from collections.abc import Container, Iterable
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,9 @@ import pyarrow.parquet as pq
 
 from controlplane.core import javajson
 from controlplane.core.shown import item, shown
-from replay.errors import NotWritable
 from replay.timeline.intervals import Moment, Seen
 from replay.timeline.telling import SeenDigest
+from replay.whole import whole
 
 Row = dict[str, Any]
 
@@ -131,20 +130,11 @@ def write(file: Path, schema: pa.Schema, rows: Iterable[Row]) -> None:
     Raises:
         NotWritable: it cannot be written there.
     """
-    draft = file.with_name(file.name + ".draft")
     values = {one.name for one in schema if one.name in _VALUES and one.type == pa.string()}
-    try:
-        with pq.ParquetWriter(draft, schema, compression="zstd") as writer:
-            rows = iter(rows)
-            while some := [_plain(row, values) for row in islice(rows, ROWS_AT_ONCE)]:
-                writer.write_table(pa.Table.from_pylist(some, schema=schema))
-        draft.replace(file)
-    except OSError as error:
-        why = error.strerror or error
-        raise NotWritable(f"{file} cannot be written ({why}): check it") from None
-    finally:
-        with suppress(OSError):  # it is not there, or cannot be there
-            draft.unlink()
+    with whole(file) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as writer:
+        rows = iter(rows)
+        while some := [_plain(row, values) for row in islice(rows, ROWS_AT_ONCE)]:
+            writer.write_table(pa.Table.from_pylist(some, schema=schema))
 
 
 _VALUES = ("value", "before", "after")

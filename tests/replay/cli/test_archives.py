@@ -44,8 +44,8 @@ def test_capture_tells_what_it_did(archive: Path) -> None:
 
 
 def test_a_dump_is_called_after_its_file(tmp_path: Path) -> None:
-    """If nobody gives it a name."""
-    assert call("capture", LIFE, tmp_path, "-o", "json").json[0]["cluster"] == "life-3"
+    """If nobody gives it a name; what kind of file it is is none of it, and releases are."""
+    assert call("capture", LIFE, tmp_path, "-o", "json").json[0]["cluster"] == "life-3.9"
 
 
 async def write(path: Path, key: bytes) -> None:

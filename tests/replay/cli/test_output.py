@@ -1,0 +1,85 @@
+"""Where answers go: standard output that takes nothing, files that are none, narrow windows."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from tests.recorded import HISTORIES
+from tests.replay.cli.calling import call, refusal
+from tests.tidy.source import ROOT
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cluster."""
+    folder = tmp_path_factory.mktemp("archive")
+    assert call("capture", f"life={HISTORIES / 'life-3.9.log.jsonl'}", folder).code == 0
+    return folder
+
+
+def said(command: str) -> tuple[int, str]:
+    """The exit code of a line for a shell, in which R is `replay`, and what it complains of."""
+    line = command.replace("R ", f"'{sys.executable}' -m replay ", 1)
+    words = ["bash", "-c", f"set -o pipefail; {line}"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("command", ["state", "timeline -o json", "history --connector pages"])
+def test_standard_output_that_takes_nothing(archive: Path, command: str) -> None:
+    """Full, closed: one sentence. Whoever has read enough has what they wanted."""
+    code, told = said(f"R {command} {archive} > /dev/full")
+    assert (code, told.count("\n")) == (2, 1), told
+    assert "standard output cannot be written (No space left on device)" in told
+    code, told = said(f"R {command} {archive} >&-")
+    assert (code, told.count("\n")) == (2, 1), told
+    assert said(f"R {command} {archive} | head -c 1") == (0, "")
+
+
+def test_links_lead_somewhere_and_pipes_are_pipes(archive: Path, tmp_path: Path) -> None:
+    """None of them becomes a file."""
+    real, link, pipe = tmp_path / "real.parquet", tmp_path / "link.parquet", tmp_path / "pipe"
+    link.symlink_to(real)
+    words = ("timeline", archive, "-o", "parquet", "--to")
+    assert call(*words, link).code == 0
+    assert link.is_symlink()
+    os.mkfifo(pipe)
+    read: list[bytes] = []
+    reading = Thread(target=lambda: read.append(pipe.read_bytes()))
+    reading.start()
+    assert call("report", archive, "--to", pipe).code == 0
+    reading.join()
+    assert pipe.is_fifo()
+    assert read[0].startswith(b"<!doctype html>")
+    assert real.read_bytes().startswith(b"PAR1")
+    assert sorted(one.name for one in tmp_path.iterdir()) == [
+        "link.parquet",
+        "pipe",
+        "real.parquet",
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("state", "-o", "parquet"), ("diff", "--from", "config@3", "-o", "parquet"), ("report",)],
+)
+def test_places_that_take_no_file(archive: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Said before anything is worked out."""
+    command, *rest = words
+    name = "--file" if command == "diff" else "--to"
+    for place in ("", tmp_path, tmp_path / "none" / "x"):
+        assert "cannot be written (" in refusal(call(command, archive, *rest, name, place))
+
+
+def test_a_narrow_window_cuts_nothing_off(archive: Path) -> None:
+    """What has no room goes on below."""
+    words = [sys.executable, "-m", "replay", "verify", str(archive)]
+    narrow = {**os.environ, "COLUMNS": "60"}
+    done = subprocess.run(words, cwd=ROOT, env=narrow, capture_output=True, text=True, check=False)
+    (told,) = call("verify", archive, "-o", "json").json
+    rows = done.stdout.splitlines()[2:]
+    assert "".join(row.split()[-1] for row in rows if row.strip()) == told["head"]
