@@ -28,10 +28,18 @@ def check_cluster(cluster: str) -> None:
 
 
 def clusters(store: Store) -> list[str]:
-    """The clusters in an archive."""
+    """The clusters in an archive, those that cannot be read included."""
     folders = (name.partition("cluster=") for name in store.names(""))
     found = (name for before, cluster, name in folders if cluster and not before)
-    return [name for name in found if any(map(is_manifest, store.names(manifests(name))))]
+    return [name for name in found if _is_begun(store, name)]
+
+
+def _is_begun(store: Store, cluster: str) -> bool:
+    """Whether anything of a cluster counts: a first append that died leaves none."""
+    try:
+        return any(map(is_manifest, store.names(manifests(cluster))))
+    except NoArchive:  # whoever reads on is told why
+        return True
 
 
 def asked_for(store: Store, names: Sequence[str] = ()) -> list[str]:

@@ -5,6 +5,7 @@ A file appears whole or not at all, under a name that was free, and never change
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -100,30 +101,38 @@ class Folder:
     def names(self, folder: str) -> list[str]:
         """The names of what lies directly in a folder, sorted."""
         at = self._root / folder
-        with reading(self.where):
-            return sorted(one.name for one in at.iterdir()) if at.is_dir() else []
+        with reading(str(at)), suppress(FileNotFoundError, NotADirectoryError):
+            return sorted(one.name for one in at.iterdir())
+        return []
 
     def walk(self, folder: str) -> Iterator[str]:
         """Every file in a folder and the folders in it."""
-        for one in sorted((self._root / folder).rglob("*")):
-            if one.is_file():
-                yield one.relative_to(self._root).as_posix()
+        at = self._root / folder
+        with reading(str(at)):
+            for one in sorted(at.rglob("*")):
+                if one.is_file():
+                    yield one.relative_to(self._root).as_posix()
 
     def size(self, name: str) -> int | None:
         """How many bytes a file has."""
+        at = self._root / name
         try:
-            return (self._root / name).stat().st_size
+            with reading(str(at)):
+                return at.stat().st_size
         except FileNotFoundError:
             return None
 
     def read(self, name: str) -> bytes:
         """All of a file."""
-        with reading(self.where):
-            return (self._root / name).read_bytes()
+        at = self._root / name
+        with reading(str(at)):
+            return at.read_bytes()
 
     def open(self, name: str) -> pa.NativeFile:
         """A file to be read here and there: mapped, so that what nobody looks at is not read."""
-        return pa.memory_map(str(self._root / name))
+        at = str(self._root / name)
+        with reading(at):
+            return pa.memory_map(at)
 
     def add(self, name: str, content: bytes) -> bool:
         """Write a file, durably."""

@@ -77,7 +77,7 @@ def test_both_write_the_same(stores: Bucket, tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_no_archive(tmp_path: Path) -> None:
     """Whatever the system says: a folder where a file should be."""
     (tmp_path / "a").mkdir()
-    with pytest.raises(NoArchive, match=f"{tmp_path} cannot be read"):
+    with pytest.raises(NoArchive, match=f"{tmp_path}/a cannot be read"):
         open_store(str(tmp_path)).read("a")
 
 

@@ -153,6 +153,26 @@ def test_a_damaged_cluster_hides_no_other(fleet: Path) -> None:
     assert "0000000001.json is no manifest" in refusal(call(*LINT, fleet, "--cluster", "east"))
 
 
+@pytest.mark.parametrize("place", ["_manifest", "topic=connect-configs/partition=0"])
+@pytest.mark.parametrize(
+    "words", [LINT, AUDIT, COMPAT, ("verify",), ("state",), ("timeline",), ("report",)]
+)
+def test_what_the_system_does_not_let_us_read(
+    fleet: Path, words: tuple[str, ...], place: str, tmp_path: Path
+) -> None:
+    """It is told with its place, and hides no other where clusters are told of one by one."""
+    folder = fleet / "cluster=east" / place
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(folder)  # a loop: not even root can look into it
+    more = ("--to", tmp_path / "page.html") if words == ("report",) else ()
+    said = call(*words, fleet, *more)
+    assert said.code == 2
+    assert f"{folder}" in said.err
+    assert "(Too many levels of symbolic links)" in said.err
+    if words not in {("state",), ("timeline",), ("report",)}:
+        assert "north" in said.out
+
+
 def test_no_altered_file_is_believed(fleet: Path) -> None:
     """Its hash is compared before it is read."""
     segment = next((fleet / "cluster=east").rglob("segment-*.parquet"))
