@@ -1,11 +1,13 @@
 """How fast an archive is asked: ours under Spark and without a JVM, beside what others would take.
 
     python -m benchmarks.replay [--records 1 --records 10 --records 30] [--rounds 5] [--folder DIR]
-    python -m benchmarks.replay --quick
+    python -m benchmarks.replay --records 100 --rounds 3 --folder DIR
+    python -m benchmarks.replay --quick [--only NAME ...]
 
 Archives are drawn from a seed (`benchmarks.fleet`), in millions of records; those that lie in the
 folder are used again. Each contestant is a process of its own (`benchmarks.contestants`), warm: its
-first answer does not count. They answer by turns; medians. All must say the same, by digest.
+first answers do not count. They answer by turns; medians. The slow ones take part in three rounds,
+up to 30 million records. All must say the same of the end and of the middle, by digest.
 Memory is the most that a contestant ever had, with its JVM and its workers.
 """
 
@@ -15,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -46,9 +48,22 @@ class Entrant(NamedTuple):
     name: str
     """As `benchmarks.contestants` calls it."""
     what: str
-    most: int = 100 * MILLION
-    """Records beyond which it takes too long."""
+    slow: bool = False
+    """Its times are far from all others: it is timed less often, and not with every question."""
+    reads_only: bool = False
+    """It says nothing of what it has read."""
 
+    def takes_part(self, records: int) -> bool:
+        """Whether it comes to an end with so many."""
+        return not self.slow or records <= SLOW_MOST
+
+    def questions(self, *, counts: bool) -> Sequence[str]:
+        """What it is asked in a round that counts, and when it warms up."""
+        return ("final",) if self.reads_only or (self.slow and counts) else ("final", "half")
+
+
+SLOW_MOST = 30 * MILLION
+SLOW_ROUNDS = 3
 
 ENTRANTS = (
     Entrant("spark", "ours, Spark"),
@@ -56,13 +71,10 @@ ENTRANTS = (
     Entrant("derived", "ours, local, derived"),
     Entrant("duckdb", "DuckDB"),
     Entrant("polars", "Polars"),
-    Entrant("scan", "pyarrow: reads five columns, no more"),
-    Entrant("python", "plain Python fold", 30 * MILLION),
-    Entrant("max_by", "Spark `max_by`", 30 * MILLION),
+    Entrant("scan", "pyarrow: reads five columns, no more", reads_only=True),
+    Entrant("python", "plain Python fold", slow=True),
+    Entrant("max_by", "Spark `max_by`", slow=True),
 )
-
-SLOW = ("python", "max_by")
-"""They are asked once in all: their times are far from all others."""
 
 
 class Goal(NamedTuple):
@@ -70,19 +82,23 @@ class Goal(NamedTuple):
 
     ours: str
     other: str
-    records: int
-    times: float
+    times: Mapping[int, float]
+    """By how many records there are."""
     question: str = "final"
 
 
+def _both(times: float) -> Mapping[int, float]:
+    return {10 * MILLION: times, 30 * MILLION: times}
+
+
 GOALS = (
-    Goal("spark", "duckdb", 10 * MILLION, 1.3),
-    Goal("spark", "duckdb", 30 * MILLION, 1.1),
-    Goal("spark", "scan", 30 * MILLION, 1.0),
-    Goal("spark", "python", 10 * MILLION, 1 / 24),
-    Goal("spark", "max_by", 10 * MILLION, 1 / 15),
-    Goal("local", "duckdb", 10 * MILLION, 1.0, "half"),
-    Goal("derived", "duckdb", 10 * MILLION, 1.0, "half"),
+    Goal("spark", "duckdb", {10 * MILLION: 1.3, 30 * MILLION: 1.1}),
+    Goal("spark", "scan", {30 * MILLION: 1.0}),
+    Goal("spark", "python", _both(1 / 24)),
+    Goal("spark", "max_by", _both(1 / 15)),
+    Goal("spark", "duckdb", _both(1.0), "half"),
+    Goal("local", "duckdb", _both(1.0), "half"),
+    Goal("derived", "duckdb", _both(1.0), "half"),
 )
 
 TAIL_GOAL_S = 0.5
@@ -95,6 +111,9 @@ class Figure(NamedTuple):
 
     seconds: dict[str, float]
     """By question."""
+    rounds: int
+    digests: dict[str, set[str]]
+    """What it said, each time, by question."""
     memory_mb: float
     shuffled: int
 
@@ -112,11 +131,15 @@ class Contestant:
         self.entrant = entrant
         self.took: dict[str, list[float]] = {}
         self.shuffled = 0
-        self.digests: dict[str, str] = {}
+        self.digests: dict[str, set[str]] = {}
         self._said()
 
-    def asked(self, question: str, *, counts: bool) -> None:
+    def asked(self, *, counts: bool) -> None:
         """Ask, and note what it answers."""
+        for question in self.entrant.questions(counts=counts):
+            self._ask(question, counts=counts)
+
+    def _ask(self, question: str, *, counts: bool) -> None:
         assert self._process.stdin is not None
         print(question, file=self._process.stdin, flush=True)
         told: dict[str, Any] = json.loads(self._said())
@@ -124,7 +147,7 @@ class Contestant:
             self.took.setdefault(question, []).append(told["seconds"])
             self.shuffled = max(self.shuffled, told["shuffled"])
         if "digest" in told:
-            self.digests[question] = told["digest"]
+            self.digests.setdefault(question, set()).add(told["digest"])
 
     def _said(self) -> str:
         assert self._process.stdout is not None
@@ -138,7 +161,8 @@ class Contestant:
         memory_mb = sum(map(_peak_mb, _family(self._process.pid)))
         self._process.communicate()
         seconds = {question: median(took) for question, took in self.took.items()}
-        return Figure(seconds, memory_mb, self.shuffled)
+        rounds = len(self.took["final"])
+        return Figure(seconds, rounds, self.digests, memory_mb, self.shuffled)
 
 
 def _family(pid: int) -> Iterator[int]:
@@ -159,44 +183,40 @@ def _peak_mb(pid: int) -> float:
 # --- rounds ---------------------------------------------------------------------------------------
 
 
-def contest(archive: Path, records: int, rounds: int, progress: Progress) -> dict[str, Figure]:
+def contest(
+    entrants: Sequence[Entrant], archive: Path, rounds: int, progress: Progress
+) -> dict[str, Figure]:
     """What comes of each entrant on one archive."""
-    entrants = [one for one in ENTRANTS if records <= one.most]
-    bar = progress.add_task(f"{records:,} records", total=len(entrants) + rounds)
-    slow = {one.name: _alone(one, archive, progress, bar) for one in entrants if one.name in SLOW}
-    fast = [Contestant(one, archive) for one in entrants if one.name not in SLOW]
-    for one in fast:
-        _ask_all(one, counts=False)
+    bar = progress.add_task("rounds", total=len(entrants) + rounds)
+    contestants = []
+    for entrant in entrants:
+        contestants.append(Contestant(entrant, archive))
+        contestants[-1].asked(counts=False)
         progress.advance(bar)
-    for _ in range(rounds):
-        for one in fast:
-            _ask_all(one, counts=True)
+    for number in range(rounds):
+        for one in contestants:
+            if number < SLOW_ROUNDS or not one.entrant.slow:
+                one.asked(counts=True)
         progress.advance(bar)
-    _check_equal(fast)
-    return {one.entrant.name: one.ended() for one in fast} | slow
+    figures = {one.entrant.name: one.ended() for one in contestants}
+    check_equal({name: figure.digests for name, figure in figures.items()})
+    return figures
 
 
-def _alone(entrant: Entrant, archive: Path, progress: Progress, bar: Any) -> Figure:
-    """One that is asked once, when it is warm."""
-    contestant = Contestant(entrant, archive)
-    for counts in (False, True):
-        contestant.asked("final", counts=counts)
-    progress.advance(bar)
-    return contestant.ended()
+def check_equal(digests: Mapping[str, Mapping[str, set[str]]]) -> None:
+    """Nothing is told where somebody says something else.
 
-
-def _ask_all(one: Contestant, *, counts: bool) -> None:
-    one.asked("final", counts=counts)
-    if one.entrant.name != "scan":
-        one.asked("half", counts=counts)
-
-
-def _check_equal(contestants: Sequence[Contestant]) -> None:
-    """Nothing is measured where somebody says something else."""
+    Raises:
+        click.ClickException: it names who says what.
+    """
     for question in ("final", "half"):
-        told = {one.digests[question] for one in contestants if question in one.digests}
-        if len(told) > 1:
-            raise click.ClickException(f"{question}: not all say the same")
+        who: dict[str, list[str]] = {}
+        for name, said in digests.items():
+            for digest in said.get(question, ()):
+                who.setdefault(digest, []).append(name)
+        if len(who) > 1:
+            sides = "; ".join(f"{', '.join(names)}: {one[:8]}…" for one, names in who.items())
+            raise click.ClickException(f"{question}: not all say the same. {sides}")
 
 
 # --- what only ours is asked ----------------------------------------------------------------------
@@ -249,41 +269,42 @@ def _median(rounds: int, work: Callable[[], None]) -> float:
 # --- the table ------------------------------------------------------------------------------------
 
 
-def told(records: int, figures: dict[str, Figure]) -> Table:
+def told(records: int, figures: Mapping[str, Figure]) -> Table:
     """The contestants beside each other."""
     shown = Table("", title=f"{records:,} records: the last value of each key of the offsets topic")
-    for column in ("s", "× DuckDB", "half (s)", "× DuckDB", "memory", "shuffled"):
+    for column in ("s", "× DuckDB", "half (s)", "× DuckDB", "rounds", "memory", "shuffled"):
         shown.add_column(column, justify="right")
     for one in ENTRANTS:
         if (figure := figures.get(one.name)) is not None:
             cells = [cell for name in ("final", "half") for cell in _cells(figure, figures, name)]
             memory, shuffled = f"{figure.memory_mb:,.0f} MB", f"{figure.shuffled:,} B"
-            shown.add_row(one.what, *cells, memory, shuffled if "park" in one.what else "")
+            others = str(figure.rounds), memory, shuffled if "park" in one.what else ""
+            shown.add_row(one.what, *cells, *others)
     return shown
 
 
-def _cells(figure: Figure, figures: dict[str, Figure], question: str) -> tuple[str, str]:
+def _cells(figure: Figure, figures: Mapping[str, Figure], question: str) -> tuple[str, str]:
     seconds = figure.seconds.get(question)
     if seconds is None:
         return "", ""
-    return f"{seconds:.2f}", f"{seconds / figures['duckdb'].seconds[question]:.2f}×"
+    peer = figures.get("duckdb")
+    return f"{seconds:.2f}", f"{seconds / peer.seconds[question]:.2f}×" if peer else ""
 
 
-def goals(records: int, figures: dict[str, Figure], own: Ours) -> Iterator[str]:
-    """What was to be reached, and whether it was."""
+def goals(records: int, figures: Mapping[str, Figure], own: Ours) -> Iterator[str]:
+    """What was to be reached, and whether it was; of those who were there."""
     for one in GOALS:
-        if one.records == records:
-            other = figures[one.other].seconds[one.question]
-            ratio = figures[one.ours].seconds[one.question] / other
+        if records in one.times and {one.ours, one.other} <= figures.keys():
+            ratio = _ratio(one, figures)
+            most = one.times[records]
             what = f"{one.ours} / {one.other}, {one.question}"
-            yield _judged(f"{what}: {ratio:.3f}×", f"≤ {one.times:.3f}×", good=ratio <= one.times)
-    spark = figures["spark"]
-    yield _judged(f"Spark shuffles {spark.shuffled} B", "0", good=not spark.shuffled)
-    memory = f"Spark takes {spark.memory_mb:,.0f} MB in all"
-    yield _judged(memory, f"< {MEMORY_GOAL_MB:,} MB", good=spark.memory_mb < MEMORY_GOAL_MB)
-    tail = figures["derived"].seconds["final"]
-    what = f"rows from a snapshot and what came on the last day: {tail:.2f} s"
-    yield _judged(what, f"< {TAIL_GOAL_S} s", good=tail < TAIL_GOAL_S)
+            yield _judged(f"{what}: {ratio:.3f}×", f"≤ {most:.3f}×", good=ratio <= most)
+    if "spark" in figures:
+        yield from _goals_of_spark(figures["spark"])
+    if "derived" in figures:
+        tail = figures["derived"].seconds["final"]
+        what = f"rows from a snapshot and what came on the last day: {tail:.2f} s"
+        yield _judged(what, f"< {TAIL_GOAL_S} s", good=tail < TAIL_GOAL_S)
     yield f"a whole state of them, {own.read:,} rows: {own.tail:.2f} s"
     yield f"a whole state from segments alone: {own.segments:.2f} s"
     every = f"all releases after every config record: {own.digests:.1f} s"
@@ -291,6 +312,17 @@ def goals(records: int, figures: dict[str, Figure], own: Ours) -> Iterator[str]:
         yield _judged(every, f"< {DIGESTS_GOAL_S} s", good=own.digests < DIGESTS_GOAL_S)
     else:
         yield every
+
+
+def _ratio(goal: Goal, figures: Mapping[str, Figure]) -> float:
+    ours, other = (figures[name].seconds[goal.question] for name in (goal.ours, goal.other))
+    return ours / other
+
+
+def _goals_of_spark(spark: Figure) -> Iterator[str]:
+    yield _judged(f"Spark shuffles {spark.shuffled} B", "0", good=not spark.shuffled)
+    memory = f"Spark takes {spark.memory_mb:,.0f} MB in all"
+    yield _judged(memory, f"< {MEMORY_GOAL_MB:,} MB", good=spark.memory_mb < MEMORY_GOAL_MB)
 
 
 def _judged(what: str, goal: str, *, good: bool) -> str:
@@ -314,20 +346,37 @@ def _archive(folder: Path, records: int, progress: Progress) -> Cluster:
 
 
 @click.command(help=__doc__)
-@click.option("--records", "millions", type=int, multiple=True, default=(1, 10), show_default=True)
+@click.option(
+    "--records", "millions", type=int, multiple=True, default=(1, 10, 30), show_default=True
+)
 @click.option("--rounds", default=5, show_default=True)
 @click.option("--folder", type=click.Path(path_type=Path), help="Where archives lie. [a new one]")
+@click.option(
+    "--only",
+    type=click.Choice([one.name for one in ENTRANTS]),
+    multiple=True,
+    help="Who is measured; repeat. [all]",
+)
 @click.option("--quick", is_flag=True, help="A small run that only shows that it works.")
-def main(millions: tuple[int, ...], rounds: int, folder: Path | None, *, quick: bool) -> None:
+def main(
+    millions: tuple[int, ...],
+    rounds: int,
+    folder: Path | None,
+    only: tuple[str, ...],
+    *,
+    quick: bool,
+) -> None:
     """Measure and print."""
-    many = [A_DAY // 10] if quick else [one * MILLION for one in millions]
+    many = [A_DAY // 50] if quick else [one * MILLION for one in millions]
     console = Console()
     with _somewhere(folder) as place:
         for records in many:
             with Progress(console=console, transient=True) as progress:
                 archive = place / f"{records}"
                 cluster = _archive(archive, records, progress)
-                figures = contest(archive, records, 1 if quick else rounds, progress)
+                able = [one for one in ENTRANTS if one.takes_part(records)]
+                entrants = [one for one in able if not only or one.name in only]
+                figures = contest(entrants, archive, 1 if quick else rounds, progress)
                 own = ours(cluster, 1 if quick else rounds)
             console.print(told(records, figures))
             for line in goals(records, figures, own):

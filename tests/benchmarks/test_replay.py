@@ -1,0 +1,170 @@
+"""The benchmark of archives: one seed is one archive, all say the same, and goals are judged."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import pytest
+from rich.progress import Progress
+
+from benchmarks import fleet
+from benchmarks.replay import (
+    ENTRANTS,
+    GOALS,
+    MILLION,
+    SLOW_MOST,
+    SLOW_ROUNDS,
+    Figure,
+    Ours,
+    check_equal,
+    contest,
+    goals,
+    main,
+)
+from tests.tidy.source import ROOT
+
+RECORDS = 20_000
+
+GENERATE = """
+import sys
+from pathlib import Path
+from rich.progress import Progress
+from benchmarks.fleet import generate
+with Progress(disable=True) as progress:
+    generate(Path(sys.argv[1]), int(sys.argv[2]), progress)
+"""
+
+ON_ONE_CORE = """
+import sys
+from benchmarks import contestants
+contestants.CORES = 1
+contestants.main(*sys.argv[1:])
+import polars, pyarrow
+print(polars.thread_pool_size(), pyarrow.cpu_count())
+"""
+
+NAMED = {one.name: one for one in ENTRANTS}
+SOME = ("spark", "local", "duckdb", "python")
+
+
+def python(*words: str, asked: str = "") -> str:
+    """What a process of Python's prints, as wide as it likes, that has run to its end."""
+    command, env = [sys.executable, *words], {**os.environ, "COLUMNS": "200"}
+    return subprocess.run(
+        command, cwd=ROOT, env=env, input=asked, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+
+
+def generated(folder: Path) -> Path:
+    """A small archive, drawn in this process."""
+    with Progress(disable=True) as progress:
+        fleet.generate(folder, RECORDS, progress)
+    return folder
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """All of an archive but its manifests: they tell when it was made."""
+    found = (one for one in folder.rglob("*") if one.is_file() and one.parent.name != "_manifest")
+    return {str(one.relative_to(folder)): one.read_bytes() for one in found}
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for those who only read it."""
+    return generated(tmp_path_factory.mktemp("archive"))
+
+
+def test_a_seed_is_an_archive(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Byte for byte, whichever process draws it; another seed is another archive."""
+    python("-c", GENERATE, str(tmp_path / "again"), str(RECORDS))
+    assert len(files(archive)) > sum(fleet.PARTITIONS.values())
+    assert files(tmp_path / "again") == files(archive)
+    monkeypatch.setattr(fleet, "SEED", fleet.SEED + 1)
+    other = files(generated(tmp_path / "other"))
+    assert not set(other.values()) & set(files(archive).values())
+
+
+def test_all_are_compared(archive: Path) -> None:
+    """The slow ones too, who take part in fewer rounds; the end and the middle."""
+    entrants = [NAMED[name] for name in ("derived", "duckdb", "python", "scan")]
+    with Progress(disable=True) as progress:
+        figures = contest(entrants, archive, SLOW_ROUNDS + 1, progress)
+    derived, slow = figures["derived"], figures["python"]
+    assert slow.digests.keys() == {"final", "half"}
+    assert derived.digests == figures["duckdb"].digests == slow.digests
+    assert not derived.digests["final"] & derived.digests["half"]
+    assert figures["scan"].digests == {}
+    assert (derived.rounds, slow.rounds) == (SLOW_ROUNDS + 1, SLOW_ROUNDS)
+    assert [*derived.seconds, *slow.seconds] == ["final", "half", "final"]
+
+
+def test_who_says_something_else_is_named(archive: Path, tmp_path: Path) -> None:
+    """A segment that no manifest names: who reads all files there are reads it, too."""
+    shutil.copytree(archive, tmp_path, dirs_exist_ok=True)
+    topic = tmp_path / f"cluster={fleet.NAME}" / f"topic={fleet.TOPICS.offsets}"
+    stray = next((topic / "partition=1").glob("segment-*.parquet"))
+    shutil.copy(stray, topic / "partition=2" / "segment-stray.parquet")
+    entrants = [NAMED["local"], NAMED["duckdb"]]
+    with (
+        Progress(disable=True) as progress,
+        pytest.raises(click.ClickException, match=r"^final: .*local: \w+…; duckdb: \w+…$"),
+    ):
+        contest(entrants, tmp_path, 1, progress)
+
+
+def test_who_says_one_thing_and_then_another_is_named() -> None:
+    """Whatever others say."""
+    with pytest.raises(click.ClickException, match=r"half: .*polars: \w…; polars: \w…"):
+        check_equal({"scan": {}, "polars": {"final": {"a"}, "half": {"a", "b"}}})
+
+
+@pytest.mark.parametrize("records", [10 * MILLION, SLOW_MOST])
+def test_goals_are_judged(records: int) -> None:
+    """Reached by those who take as long as the others, where that is enough."""
+    alike = Figure({"final": 1.0, "half": 1.0}, 1, {}, 100.0, 0)
+    lines = list(goals(records, dict.fromkeys(NAMED, alike), Ours(1.0, 1.0, 1, 11.0)))
+    times = [line.partition(": 1.000×; to reach: ") for line in lines]
+    judged = {what: goal for what, found, goal in times if found}
+    scan = {"spark / scan, final": "≤ 1.000×: reached"} if records == SLOW_MOST else {}
+    assert judged == scan | {
+        "spark / duckdb, final": f"≤ {1.1 if scan else 1.3:.3f}×: reached",
+        "spark / python, final": "≤ 0.042×: missed",
+        "spark / max_by, final": "≤ 0.067×: missed",
+        "spark / duckdb, half": "≤ 1.000×: reached",
+        "local / duckdb, half": "≤ 1.000×: reached",
+        "derived / duckdb, half": "≤ 1.000×: reached",
+    }
+    assert "Spark shuffles 0 B; to reach: 0: reached" in lines
+    assert "Spark takes 100 MB in all; to reach: < 2,000 MB: reached" in lines
+
+
+def test_all_sizes_that_have_goals_are_measured() -> None:
+    """Without being asked for, as by `make bench`."""
+    sizes = next(one.default for one in main.params if one.name == "millions")
+    assert isinstance(sizes, tuple)
+    assert {size for goal in GOALS for size in goal.times} <= {one * MILLION for one in sizes}
+
+
+def test_nobody_has_more_threads(archive: Path) -> None:
+    """Neither Polars nor pyarrow, which would take all cores that there are."""
+    told = python("-c", ON_ONE_CORE, "polars", str(archive), asked="final\n")
+    assert told.splitlines()[-1] == "1 1"
+
+
+@pytest.mark.java
+@pytest.mark.parametrize(
+    "names", [SOME, pytest.param([*NAMED], marks=pytest.mark.prove)], ids=["some", "all"]
+)
+def test_quick(tmp_path: Path, names: Sequence[str]) -> None:
+    """All that is printed, of little: each has a row, and nobody says something else."""
+    only = [word for name in names for word in ("--only", name)]
+    told = python("-m", "benchmarks.replay", "--quick", "--folder", str(tmp_path), *only)
+    rows = [line.split("│")[1].strip() for line in told.splitlines() if line.startswith("│")]
+    assert rows == [NAMED[name].what for name in names]
+    assert "Spark shuffles 0 B; to reach: 0: reached" in told
