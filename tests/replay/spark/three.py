@@ -110,6 +110,12 @@ def some(log: Sequence[Entry]) -> Sequence[Entry]:
     return log[:: min(-1, -len(log) // PREFIXES)]
 
 
+def jobs_done(spark: SparkSession) -> int:
+    """How many jobs a session has been given so far, as Spark itself counts them."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    return int(spark._jsparkSession.sharedState().statusStore().executionsCount())
+
+
 class Three:
     """Who is asked."""
 
