@@ -1,5 +1,6 @@
-"""How much memory a question takes depends on what counts in an archive, not on what lies in it."""
+"""How much memory a command takes does not depend on how much lies in an archive, or in a log."""
 
+import asyncio
 import random
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.entry import Entry
+from controlplane.logs.sqlite import SqliteLog
 from replay.archive.segments import Sizes
 from tests.replay.archived import archive
 from tests.tidy.source import ROOT
@@ -21,10 +23,18 @@ SIZES = Sizes(segment_records=2_000, row_group_rows=500)
 """A row group is a megabyte of values."""
 
 MANY = 8
-"""So many times as large is the other archive: by 70 MB of values in each topic."""
+"""So many times as large is the other one: by 70 MB of values in each topic."""
+
+WAITING = "from replay.archive import appending; appending.WAITING_BYTES = 4_000_000"
+TELLING = "from replay.timeline import rows; rows.ROWS_AT_ONCE = 1_000"
+"""What may wait to be written by who is watched: so little that it does so many times."""
 
 ROOM_BYTES = 40_000_000
 """What may come on top: far less than the values of one topic, far more than row groups differ."""
+
+ON_LINUX = pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux tells a process's peak like this"
+)
 
 PEAK = """
 import resource, sys, threading
@@ -38,7 +48,7 @@ def look():
         _, resident, mapped, *_ = map(int, open("/proc/self/statm").read().split())
         peak = max(peak, resident - mapped)
 
-looking = threading.Thread(target=look)
+looking = threading.Thread(target=look, daemon=True)
 looking.start()
 main(sys.argv[1:], standalone_mode=False)
 ended.set()
@@ -59,18 +69,64 @@ def entries(records: int) -> Iterator[Entry]:
         yield Entry("connect-status", 0, at, at, b"status-connector-%d" % name, status)
 
 
-def peak_bytes(folder: Path, *options: str) -> int:
-    """The most memory that a process had which worked out the state."""
-    words = [sys.executable, "-c", PEAK, "state", str(folder), *options, "-o", "json"]
+async def write(path: Path, records: int) -> None:
+    """The same as an embedded log."""
+    log, written = await SqliteLog.open(path), list(entries(records))
+    for topic in ("connect-configs", "connect-offsets", "connect-status"):
+        await log.create_topic(topic, 1)
+    for start in range(0, len(written), RECORDS):
+        await log.put(written[start : start + RECORDS])
+    await log.close()
+
+
+def peak_bytes(command: str) -> int:
+    """The most memory that a process had which did this."""
+    program = f"{WAITING}\n{TELLING}\n{PEAK}"
+    words = [sys.executable, "-c", program, *command.split()]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
-    return int(done.stderr)
+    return int(done.stderr.splitlines()[-1])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process's peak like this")
-def test_more_of_the_same_takes_no_more_memory(tmp_path: Path) -> None:
-    """Neither from segments, which are all read, nor from what stands in for them."""
-    for folder, records in (("small", RECORDS), ("large", MANY * RECORDS)):
-        archive(tmp_path / folder, list(entries(records)), SIZES)
-    for options in ((), ("--from-segments",)):
-        small, large = (peak_bytes(tmp_path / one, *options) for one in ("small", "large"))
-        assert large - small < ROOM_BYTES
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small one and a large one."""
+    folder = tmp_path_factory.mktemp("archives")
+    for name, records in (("small", RECORDS), ("large", MANY * RECORDS)):
+        archive(folder / name, list(entries(records)), SIZES)
+    return folder
+
+
+COMMANDS = (
+    ("state {archive} -o json", ROOM_BYTES),
+    ("state {archive} --from-segments -o json", ROOM_BYTES),
+    ("verify {archive} -o json", ROOM_BYTES),
+    ("timeline {archive} -o parquet --to {told}", 4 * ROOM_BYTES),
+)
+"""A timeline has records as Python has them: all of the large archive's would be 360 MB more."""
+
+
+@ON_LINUX
+@pytest.mark.parametrize(
+    ("command", "room_bytes"), COMMANDS, ids=["state", "from-segments", "verify", "timeline"]
+)
+def test_more_of_the_same_takes_no_more_memory(
+    archives: Path, tmp_path: Path, command: str, room_bytes: int
+) -> None:
+    """Neither where all segments are read, nor where something stands in for them."""
+    small, large = (
+        peak_bytes(command.format(archive=archives / name, told=tmp_path / f"{name}.parquet"))
+        for name in ("small", "large")
+    )
+    assert large - small < room_bytes
+
+
+@ON_LINUX
+def test_a_longer_log_is_captured_in_no_more_memory(tmp_path: Path) -> None:
+    """What is read is written by and by."""
+    peaks = []
+    for name, records in (("small", RECORDS), ("large", MANY * RECORDS)):
+        asyncio.run(write(tmp_path / f"{name}.db", records))
+        command = f"capture --once {tmp_path / name}.db {tmp_path / name} -o json"
+        peaks.append(peak_bytes(command))
+        assert len(list((tmp_path / name).rglob("segment-*"))) > 2 * records // MANY // RECORDS
+    assert peaks[1] - peaks[0] < ROOM_BYTES
