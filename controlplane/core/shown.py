@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from controlplane.core.diff import Aspect
-from controlplane.core.redact import is_secret, redacted_text, redacted_value
+from controlplane.core.redact import redacted_text, redacted_value
 from controlplane.core.safe_text import ELLIPSIS
 
 DEPTH_SHOWN = 32
@@ -92,9 +92,9 @@ def change(aspect: Aspect, item: Any, before: Any, after: Any) -> str:
         return _members(before, after)
     if aspect in (Aspect.STATUS, Aspect.TASK_STATUS) and _stays(before, after):
         return f"{before['state']} → {text(aspect, item, after)}"
-    words = f"{text(aspect, item, before)} → {text(aspect, item, after)}"
-    hidden = aspect is Aspect.CONFIG and is_secret(item) and None not in (before, after)
-    return f"{words} (another value)" if hidden else words
+    words = text(aspect, item, before), text(aspect, item, after)
+    hidden = aspect is Aspect.CONFIG and words[0] == words[1]
+    return " → ".join(words) + (" (another value)" if hidden else "")
 
 
 def _stays(before: Any, after: Any) -> bool:

@@ -20,6 +20,7 @@ from controlplane.core.profiles import Profile
 from controlplane.core.records import Target
 from controlplane.core.safe_text import count
 from controlplane.core.shown import change as change_text
+from controlplane.core.shown import item
 from controlplane.core.state import ClusterState, Topics
 from replay.compat.steps import rerun, written
 from replay.findings import Finding, Severity, by_name
@@ -222,10 +223,7 @@ def _otherwise(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Told:
     """Whatever else is read otherwise."""
     if not changes:
         return None, ()
-    words = [
-        f"{one.aspect.value} {change_text(one.aspect, one.item, one.before, one.after)}"
-        for one in changes[:CHANGES_SHOWN]
-    ]
+    words = list(map(_words, changes[:CHANGES_SHOWN]))
     more = len(changes) - len(words)
     tail = f" and {more} more" if more else ""
     finding = rehearsal.finding(
@@ -237,6 +235,12 @@ def _otherwise(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Told:
         advice="look at the records that are named, and write anew what is meant",
     )
     return finding, changes
+
+
+def _words(change: Change) -> str:
+    aspect, name = change.aspect, item(change.aspect, change.item)
+    what = f"{aspect.value} {name}" if name else aspect.value
+    return f"{what}: {change_text(aspect, change.item, change.before, change.after)}"
 
 
 _TELLING: tuple[Callable[[Rehearsal, str, list[Change]], _Told], ...] = (

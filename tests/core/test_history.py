@@ -51,6 +51,9 @@ def test_secrets_are_in_no_words() -> None:
     assert (last.aspect, last.before, last.after) == (Aspect.CONFIG, "one-secret", "other-secret")
     assert last.values == ("[hidden]", "[hidden]")
     assert last.words == "[hidden] → [hidden] (another value)"
+    log = config(connector("c", url="jdbc:x://u:one@h"), connector("c", url="jdbc:x://u:two@h"))
+    *_, last = history(log, "c", KIP).events
+    assert last.words == "jdbc:x://u:[hidden]@h → jdbc:x://u:[hidden]@h (another value)"
 
 
 def test_as_the_worker_reads_it() -> None:

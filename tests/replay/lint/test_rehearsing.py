@@ -187,6 +187,14 @@ def test_advice_is_a_line_for_a_shell() -> None:
     assert (one.kind, one.severity, one.advice) == (LOSES, Severity.INFO, "")
 
 
+def test_what_is_read_otherwise_has_a_name(histories: Path) -> None:
+    """Which setting, of which partition the offset."""
+    entries = read_dump(histories / "aborted-3.9.log.jsonl").entries
+    told = [one.sentence for one in lint(entries, Profile.of("3.4"))]
+    assert any("config tasks.max: 1 → ∅" in one for one in told)
+    assert any('source offset {"page":9}: {"row": 1} → ∅' in one for one in told)
+
+
 def test_secrets_are_not_told() -> None:
     """A finding that tells values hides those that are secret."""
     log = running().put(CONFIG, "task-a-0", {"properties": {"password": "s3cret"}})
