@@ -53,9 +53,13 @@ def test_a_cluster_that_cannot_be_reached_stops_no_other(tmp_path: Path) -> None
 
 def test_where_nothing_can_be_captured(tmp_path: Path) -> None:
     """Nobody waits for dumps, nor for a cluster from which nothing has ever come."""
-    said = call("capture", NOBODY, NONE, tmp_path / "archive")
-    assert (said.code, said.out) == (2, "")
-    assert [line.split(": ")[1] for line in said.err.splitlines()] == ["nobody", "none"]
+    with started("capture", NOBODY, NONE, tmp_path / "archive") as capture:
+        shown, told = capture.communicate(timeout=PATIENCE_S)
+    assert (capture.returncode, shown) == (2, "")
+    assert [line.split(": ")[:2] for line in told.splitlines()] == [
+        ["Error", "nobody"],
+        ["Error", "none"],
+    ]
     assert not (tmp_path / "archive").exists()
 
 
@@ -148,6 +152,19 @@ def test_a_cluster_that_is_away_when_a_capture_begins_is_tried_again(tmp_path: P
         capture.goes_on("good", 2)
         told = capture.is_interrupted()
     assert {line.partition(": ")[0] for line in told} == {"nobody"}
+
+
+def test_an_outage_is_waited_out(tmp_path: Path) -> None:
+    """Though nothing else is left to be looked at."""
+    with started("capture", NOBODY, LIFE, tmp_path, "--every", "0.1") as capture:
+        assert capture.stderr is not None
+        told = [capture.stderr.readline() for _ in range(3)]
+        capture.send_signal(signal.SIGINT)
+        capture.communicate()
+    assert capture.returncode == 130
+    for line in told:
+        assert line.startswith("nobody: ")
+        assert line.endswith("; it is tried again\n")
 
 
 @pytest.mark.parametrize("names", [("bad",), ("bad", "worse")])
