@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +21,12 @@ from controlplane.core.shown import plain
 from replay.errors import ReplayError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+GAP = 2
+"""Spaces between two columns."""
+
+LONGEST_WORD = 24
+"""What is longer may be broken: JSON without spaces, a hash."""
 
 WIDE_COLUMNS = 200
 """Width of tables in files and pipes, unless COLUMNS is set."""
@@ -55,14 +62,35 @@ def print_json(value: Any) -> None:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print aligned columns; where there is no room for a cell it goes on below."""
+    """Print aligned columns. A cell without room goes on below; no word is broken that need not."""
+    cells = [tuple(map(short, row)) for row in rows]
+    columns = list(zip(heads, *cells, strict=True))
     shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for head in heads:
-        shown.add_column(head, overflow="fold")
-    for row in rows:
-        shown.add_row(*(Text(short(cell)) for cell in row))
     with _printing():
-        _console().print(shown)
+        console = _console()
+        for column, width in zip(columns, _widths(columns, console.width), strict=True):
+            shown.add_column(column[0], width=width, overflow="fold")
+        for row in cells:
+            shown.add_row(*map(Text, row))
+        console.print(shown)
+
+
+def _widths(columns: Sequence[Sequence[str]], width: int) -> list[int | None]:
+    """What each column gets: its words first, then those that lack little; None: as it comes."""
+    widest = [max(map(cell_len, column)) for column in columns]
+    words = [max(map(cell_len, " ".join(column).split()), default=1) for column in columns]
+    widths = [min(LONGEST_WORD, one) for one in words]
+    room = width - sum(widths) - GAP * (len(columns) - 1)
+    if room < 0:
+        return [None] * len(columns)
+    lacking = sorted(
+        (most - now, at) for at, (most, now) in enumerate(zip(widest, widths, strict=True))
+    )
+    for served, (lack, at) in enumerate(lacking):
+        more = min(lack, room // (len(columns) - served))
+        widths[at] += more
+        room -= more
+    return [*widths]
 
 
 @contextmanager

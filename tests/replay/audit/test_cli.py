@@ -47,7 +47,7 @@ def test_exit_codes() -> None:
 def test_table() -> None:
     """A row for each finding, each advice once, and how many there are."""
     result = run(LIFE, "--least", "warning", "--cluster", "lab")
-    assert "warning    offsets-inherited   pages" in result.stdout
+    assert "warning   offsets-inherited  pages" in result.stdout
     assert "CLUSTER" not in result.stdout
     assert result.stdout.count("pages: If it is to begin at the start") == 1
     assert result.stdout.endswith("lab: 1 finding\n")

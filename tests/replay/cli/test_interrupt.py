@@ -63,7 +63,6 @@ def assert_ended(seen: Seen, sentence: str) -> None:
         (("timeline", "--profile", "all", "--jobs", "2"), r"0:00:01", "interrupted"),
         (("diff", "--from", "config@9"), "reading", "interrupted"),
         (("history", "--connector", "c1"), UNDER_WAY, "interrupted"),
-        (("verify",), "verifying", "interrupted"),
         (("audit",), "auditing", NOT_KEPT),
         (("compat", "--from", "3.4", "--to", "3.9"), "assessing", NOT_KEPT),
         (("lint", "--release", "3.9"), "linting", NOT_KEPT),
