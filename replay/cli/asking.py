@@ -9,8 +9,11 @@ import click
 
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.profiles import PROFILES, Profile, check_support
-from replay.archive.cluster import Cluster, open_clusters
+from controlplane.core.safe_text import safe
+from replay.archive import layout
+from replay.archive.cluster import Cluster, open_cluster, open_clusters
 from replay.archive.integrity import checked
+from replay.cli.codes import REFUSED
 from replay.cli.gaps import tell_gaps
 from replay.cli.printing import read_profile
 from replay.cli.stores import store_named
@@ -20,6 +23,7 @@ from replay.errors import ReplayError
 from replay.whole import check_place
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+T = TypeVar("T")
 
 EVERY = "all"
 
@@ -39,6 +43,8 @@ class Asked(NamedTuple):
     """Only these; none: all."""
     exactly_once: bool
     trusting: bool
+    failed: list[str]
+    """Clusters of which nothing could be told, as found out on the way."""
 
     def opened(self) -> list[Cluster]:
         """The clusters that are asked about.
@@ -48,6 +54,29 @@ class Asked(NamedTuple):
         """
         found = open_clusters(store_named(self.archive), self.clusters)
         return found if self.trusting else [checked(one) for one in found]
+
+    def each(self, ask: Callable[[Cluster], T]) -> list[T]:
+        """What is asked of each cluster. What is wrong with one is told, and hides no other.
+
+        Raises:
+            ReplayError: nothing can be told of any; why not of the first.
+            UnknownMoment: the same.
+        """
+        store = store_named(self.archive)
+        found: list[T] = []
+        wrong: list[ReplayError | UnknownMoment] = []
+        for name in layout.asked_for(store, self.clusters):
+            try:
+                cluster = open_cluster(store, name)
+                found.append(ask(cluster if self.trusting else checked(cluster)))
+            except (ReplayError, UnknownMoment) as error:
+                self.failed.append(name)
+                wrong.append(error)
+        if not found:
+            raise wrong[0]
+        for one in wrong:
+            click.echo(f"Error: {safe(str(one))}", err=True)
+        return found
 
     def profiles(self, names: Sequence[str]) -> list[Profile]:
         """The releases with these names; `all` are those that differ, each once.
@@ -110,7 +139,11 @@ def archive_argument(command: Command) -> Command:
     def with_archive(
         archive: str, names: tuple[str, ...], *, exactly_once: bool, trusting: bool, **rest: Any
     ) -> Any:
-        return command(asked=Asked(archive, names, exactly_once, trusting), **rest)
+        asked = Asked(archive, names, exactly_once, trusting, [])
+        done = command(asked=asked, **rest)
+        if asked.failed:
+            raise SystemExit(REFUSED)
+        return done
 
     for option in reversed(_OPTIONS):
         with_archive = option(with_archive)

@@ -81,10 +81,9 @@ def history(  # noqa: PLR0913 - click passes every option by name
     What stands in the column RECORD, --as-of takes everywhere.
     """
     profiles = asked.profiles(releases)
-    plans = [
-        (cluster, planned(asked.local(cluster, derived=False), moment, profiles))
-        for cluster in asked.opened()
-    ]
+    plans = asked.each(
+        lambda one: (one, planned(asked.local(one, derived=False), moment, profiles))
+    )
     tell([plan for _, plan in plans])
     jobs = [
         _Job(cluster, plan, Reader(name, profile, cluster.topics, asked.exactly_once))

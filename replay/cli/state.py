@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from controlplane.core.safe_text import count
 from controlplane.core.shown_records import place
 from controlplane.core.state import ClusterState
+from replay.archive.cluster import Cluster
 from replay.cli import answering
 from replay.cli.asking import (
     NONE,
@@ -71,14 +72,15 @@ def state(  # noqa: PLR0913 - click passes every option by name
     """What was known in the clusters of ARCHIVE at a moment. Secrets are hidden.
 
     A moment is a prefix of the one order in which records are folded, never a filter on times.
-    Exit code 2: nothing can be told, for instance because the archive begins later.
+    Exit code 2: of some cluster nothing can be told, for instance because it begins later.
     """
     profiles = asked.profiles(releases)
-    questions = []
-    for cluster in asked.opened():
+
+    def question(cluster: Cluster) -> engine_asked.Asked:
         local = asked.local(cluster, derived=not from_segments)
-        plan = planned(local, moment, profiles)
-        questions.append(engine_asked.Asked(local, plan, profiles))
+        return engine_asked.Asked(local, planned(local, moment, profiles), profiles)
+
+    questions = asked.each(question)
     tell([one.plan for one in questions])
     if is_explained:
         explain(answering.plans(engine, questions), output)

@@ -31,6 +31,7 @@ from replay.cli.printing import output_option, print_json, say, table
 from replay.cli.progress import bar
 from replay.engine.executors import Executor
 from replay.engine.explain import Explained
+from replay.engine.local import Local
 from replay.progress import Advance
 from replay.timeline.intervals import Interval, Moment, Seen
 from replay.timeline.rows import DIGESTS, INTERVALS, Row, of_digest, of_interval, write
@@ -81,10 +82,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
         raise click.UsageError("--digests are of all configs: leave --connector and --offsets out")
     profiles = asked.profiles(releases)
     question = Question(profiles, connectors, asked.exactly_once, offsets)
-    jobs = [
-        Job(cluster, planned(asked.local(cluster, derived=False), moment, profiles), question)
-        for cluster in asked.opened()
-    ]
+    jobs = asked.each(lambda cluster: _job(asked.local(cluster, derived=False), moment, question))
     tell([job.plan for job in jobs])
     kind = _DIGESTS if numbers else _INTERVALS
     if is_explained:
@@ -104,6 +102,10 @@ def command(  # noqa: PLR0913 - click passes every option by name
         print_json([_document(job, found[job.cluster.name], kind) for job in jobs])
     else:
         kind.show([(job, found[job.cluster.name]) for job in jobs])
+
+
+def _job(local: Local, moment: str | None, question: Question) -> Job:
+    return Job(local.cluster, planned(local, moment, question.profiles), question)
 
 
 def _records(job: Job, *, numbers: bool) -> int:

@@ -173,6 +173,20 @@ def test_what_the_system_does_not_let_us_read(
         assert "north" in said.out
 
 
+@pytest.mark.parametrize(
+    "words", [("state",), ("timeline",), ("history", "--connector", "a"), ("state", "--explain")]
+)
+def test_what_is_wrong_with_one_hides_no_other(fleet: Path, words: tuple[str, ...]) -> None:
+    """Questions are answered for those for which they can be; if for none, the first says why."""
+    sound = call(*words, fleet, "--cluster", "north", "--cluster", "west", "-o", "json")
+    (fleet / "cluster=east" / "_manifest" / "0000000001.json").write_text("{}")
+    said = call(*words, fleet, "-o", "json")
+    assert (said.code, said.out) == (2, sound.out)
+    assert said.err.count("Error: ") == 1
+    assert "cluster=east" in said.err
+    assert "cluster=east" in refusal(call(*words, fleet, "--cluster", "east"))
+
+
 def test_no_altered_file_is_believed(fleet: Path) -> None:
     """Its hash is compared before it is read."""
     segment = next((fleet / "cluster=east").rglob("segment-*.parquet"))
