@@ -312,7 +312,7 @@ async def _announce(service: Service, log: ReadableLog, follower: Follower, url:
     contrast = await find_contrast(log, service.reading.topics, follower.ends)
     say(f"{safe(service.where)}: {connectors}, answered as {state.profile.release} on {url}")
     if state.unreadable:
-        records = count(sum(state.unreadable_counts.values()), "record")
+        records = count(state.unreadable_count, "record")
         note(
             f"{safe(service.where)}: not taken: {records} of configs and statuses, or more; "
             "`controlplane inspect` names them all, those of offsets too"

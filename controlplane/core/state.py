@@ -184,6 +184,11 @@ class ClusterState(msgspec.Struct, frozen=True):
     offsets nor at statuses that later ones have replaced."""
 
     @property
+    def unreadable_count(self) -> int:
+        """How many records were no use, in all."""
+        return sum(self.unreadable_counts.values())
+
+    @property
     def ends_by_topic(self) -> dict[str, list[int]]:
         """The ends as a log takes them: by topic, one offset for each partition."""
         ends: dict[str, list[int]] = {}

@@ -7,7 +7,7 @@ Python knows: rows as Arrow writes them, or whatever else was found.
 
 from collections.abc import Iterator
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -41,9 +41,8 @@ def pieces(parcel: Parcel) -> Iterator[pa.RecordBatch]:
 
 def parcels(table: pa.Table) -> Iterator[Parcel]:
     """What came in pieces, whatever their order: work by work, slice by slice."""
-    order = [(name, "ascending") for name in ("work", "slice", "piece")]
-    rows = table.sort_by(order).to_pylist()
-    for (work, part), some in groupby(rows, lambda row: (row["work"], row["slice"])):
+    rows = sorted(table.to_pylist(), key=itemgetter("work", "slice", "piece"))
+    for (work, part), some in groupby(rows, itemgetter("work", "slice")):
         yield Parcel(work, part, b"".join(row["content"] for row in some))
 
 

@@ -127,9 +127,7 @@ class Unreadable(NamedTuple):
 def unreadable(state: ClusterState) -> Unreadable:
     """What a worker could not read, or ignored. What is wrong with offsets, their rows remark."""
     first = sorted(state.unreadable.items())[:UNREADABLE_TOLD]
-    return Unreadable(
-        sum(state.unreadable_counts.values()), [(at, redacted_text(why)) for at, why in first]
-    )
+    return Unreadable(state.unreadable_count, [(at, redacted_text(why)) for at, why in first])
 
 
 def table_of(found: Iterable[Row]) -> pa.Table:

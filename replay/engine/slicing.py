@@ -27,7 +27,7 @@ class Limits(NamedTuple):
 LIMITS = Limits()
 
 
-def jobs(asked: Sequence[Asked], limits: Limits = LIMITS) -> Iterator[list[Asked]]:
+def in_jobs(asked: Sequence[Asked], limits: Limits = LIMITS) -> Iterator[list[Asked]]:
     """Questions in jobs of at most so many rows, or of one question."""
     some: list[Asked] = []
     rows = 0

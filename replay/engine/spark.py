@@ -19,7 +19,7 @@ from replay.engine.asked import Asked
 from replay.engine.jobs import PARALLELISM, run
 from replay.engine.parcels import PIECES_DDL, parcels, rows_of
 from replay.engine.plan import PartPlan
-from replay.engine.slicing import LIMITS, Limits, Slice, bundles, jobs, slices
+from replay.engine.slicing import LIMITS, Limits, Slice, bundles, in_jobs, slices
 from replay.engine.tasks import TASKS, Asker, Numbered, Work, encoded, merged, reduced
 from replay.engine.where import anywhere
 from replay.progress import Progress, Unseen
@@ -42,7 +42,7 @@ class Spark:
             ArchiveCorrupt: a file is missing or damaged.
             NoSpark: Spark has failed.
         """
-        return [states for some in jobs(asked, self._limits) for states in self._states(some)]
+        return [states for some in in_jobs(asked, self._limits) for states in self._states(some)]
 
     def _states(self, asked: Sequence[Asked]) -> list[list[ClusterState]]:
         works = self.works(asked)
@@ -123,9 +123,10 @@ class _Ranks:
         self.found: dict[PartPlan, pa.Table] = {}
 
     def __call__(self, parts: Sequence[PartPlan]) -> list[pa.Table]:
-        if not self.found:
-            self.wanted += [part for part in parts if part not in self.wanted]
-        return [self.found.get(part, _NOTHING) for part in parts]
+        if self.found:
+            return [self.found[part] for part in parts]
+        self.wanted += [part for part in parts if part not in self.wanted]
+        return [_NOTHING for _ in parts]
 
 
 _NOTHING = pa.table({})

@@ -25,14 +25,16 @@ class Moments:
     """Moments of records of one topic, in columns: so many of them go sooner to a process."""
 
     def __init__(self, topic: str, moments: Iterable[Moment]) -> None:
-        columns = array("q"), array("q"), array("q")
+        self._topic = topic
+        self._times_ms, self._partitions, self._offsets = array("q"), array("q"), array("q")
         for time_ms, (_, partition, offset) in moments:
-            for column, number in zip(columns, (time_ms, partition, offset), strict=True):
-                column.append(number)
-        self._topic, self._columns = topic, columns
+            self._times_ms.append(time_ms)
+            self._partitions.append(partition)
+            self._offsets.append(offset)
 
     def __iter__(self) -> Iterator[Moment]:
-        for time_ms, partition, offset in zip(*self._columns, strict=True):
+        columns = zip(self._times_ms, self._partitions, self._offsets, strict=True)
+        for time_ms, partition, offset in columns:
             yield Moment(time_ms, Position(self._topic, partition, offset))
 
 

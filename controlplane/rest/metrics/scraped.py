@@ -48,7 +48,7 @@ def of_state(state: ClusterState) -> Iterator[Metric]:
     yield _gauge(
         "controlplane_unreadable_records",
         "Records that were no use, of those that were looked at.",
-        sum(state.unreadable_counts.values()),
+        state.unreadable_count,
     )
 
 

@@ -20,8 +20,7 @@ from replay.engine import jobs
 from replay.engine.asked import Asked
 from replay.engine.local import Local, Options
 from replay.engine.session import NoSpark
-from replay.engine.slicing import LIMITS, Limits, bundles, slices
-from replay.engine.slicing import jobs as jobs_of
+from replay.engine.slicing import LIMITS, Limits, bundles, in_jobs, slices
 from replay.engine.spark import Spark
 from replay.engine.tasks import Numbered
 from replay.errors import ArchiveCorrupt
@@ -86,7 +85,7 @@ def test_what_is_too_much_for_one_job_is_several(spark: SparkSession, folder: Pa
     """The driver has what is left of one at a time."""
     asked = [question(folder), question(folder, PROFILES)] * 2
     rows = sum(part.rows for part in asked[0].plan.busy)
-    sizes = [[len(some) for some in jobs_of(asked, Limits(job_rows=n * rows))] for n in (0, 2, 9)]
+    sizes = [[len(some) for some in in_jobs(asked, Limits(job_rows=n * rows))] for n in (0, 2, 9)]
     assert sizes == [[1, 1, 1, 1], [2, 2], [4]]
     expected = [one.local.states(one.plan, one.profiles) for one in asked]
     assert Spark(spark, Limits(job_rows=0)).states(asked) == expected
