@@ -58,6 +58,29 @@ def utf16_units(text: str) -> tuple[int, ...]:
     return struct.unpack(f"<{len(raw) // 2}H", raw)
 
 
+def length(text: str) -> int:
+    """String.length(): the number of UTF-16 units."""
+    return len(text) if text.isascii() else len(utf16_units(text))
+
+
+def substring(text: str, begin: int) -> str | None:
+    """String.substring(begin), or None where that throws: `begin` counts UTF-16 units.
+
+    A cut through a pair leaves its second half.
+    """
+    if text.isascii():
+        return text[begin:] if begin <= len(text) else None
+    units = text.encode("utf-16-le", "surrogatepass")
+    if 2 * begin > len(units):
+        return None
+    return units[2 * begin :].decode("utf-16-le", "surrogatepass")
+
+
+def string_order(text: str) -> bytes:
+    """A sort key that orders strings as String.compareTo does: by their UTF-16 units."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
 def hash_code(text: str) -> int:
     """String.hashCode: a signed 32-bit number."""
     code = 0

@@ -14,6 +14,7 @@ from typing import Any
 
 from controlplane.core.commands import SetLoggerLevel
 from controlplane.core.decide.topics import level_named
+from controlplane.core.java import string_order
 from controlplane.core.plan import Rejected
 from controlplane.core.profiles import Profile
 from controlplane.rest import bodies
@@ -58,7 +59,7 @@ class Loggers:
         known = self._known()
         return {
             name: self._shown(name, known[name], profile)
-            for name in sorted(known)
+            for name in sorted(known, key=string_order)
             if _is_listed(known[name], profile)
         }
 
@@ -96,7 +97,7 @@ class Loggers:
             or (profile.rest_unset_loggers and before[name] == LEVELS["OFF"])
         ]
         self._changed_ms |= dict.fromkeys(changed, self._now_ms())
-        return sorted(changed if profile.rest_unset_loggers else meant)
+        return sorted(changed if profile.rest_unset_loggers else meant, key=string_order)
 
     def obey(self, command: SetLoggerLevel, profile: Profile) -> None:
         """Do what all workers were told, this one among them."""

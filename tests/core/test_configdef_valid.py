@@ -176,6 +176,8 @@ ERRORS = [
     ("a\\", "Unexpected internal error near index 2\na\\"),
     ("((a)", "Unclosed group near index 4\n((a)"),
     ("(?:a", "Unclosed group near index 4\n(?:a"),
+    ("\U0001f600(", "Unclosed group near index 2\n\U0001f600(\n  ^"),
+    ("\U0001f600\\", "Unexpected internal error near index 2\n\U0001f600\\\n  ^"),
 ]
 """Patterns that Java 17 refuses, and its texts."""
 

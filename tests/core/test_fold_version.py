@@ -11,7 +11,7 @@ from controlplane.core.order import in_order
 from controlplane.core.profiles import Profile
 from controlplane.logs.dumps import read_dump
 
-KNOWN = (1, "bf52ea4a02e651b7de0a66b17834c1fd")
+KNOWN = (2, "bf52ea4a02e651b7de0a66b17834c1fd")
 """The version of the fold, and what the recorded clusters freeze to by it."""
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from controlplane.core import views
 from controlplane.core.codec.offsets import identity
+from controlplane.core.entry import Entry
 from controlplane.core.evolve import Fold, Kind
 from controlplane.core.javajson import Undecodable, decode
 from controlplane.core.profiles import Profile
@@ -28,6 +29,33 @@ def test_an_offset_without_partition_is_no_news(release: str, kind: Kind) -> Non
     """KAFKA-16392: `["c",null]` is worth a warning in some releases only."""
     (entry,) = offsets(('["c",null]', "{}"))
     assert Fold(Profile.of(release)).apply(entry).kind is kind
+
+
+@pytest.mark.parametrize("release", ["2.5", "3.9", "4.3"])
+@pytest.mark.parametrize(
+    ("key", "connector"),
+    [
+        ("status-topic-1:connecto\U0001f600b", "b"),
+        ("status-topic-1:connector\U0001f600a", "\ude00a"),
+        ("status-topic-1:connector-\U0001f600", "\U0001f600"),
+        ("status-topic-\U0001f600:ZZZZZZZZZZa", "a"),
+    ],
+)
+def test_topics_are_filed_under_the_connector_that_a_worker_files_them_under(
+    key: str, connector: str, release: str
+) -> None:
+    """`readTopicStatus` skips eleven UTF-16 units, also where they cut a pair in half."""
+    used = b'{"topic":{"name":"","connector":"","task":2,"discoverTimestamp":6}}'
+    entry = Entry("connect-status", 0, 0, 0, key.encode(), used)
+    fold = Fold(Profile.of(release))
+    assert fold.apply(entry).kind is Kind.ACCEPTED
+    assert list(fold.snapshot().status.active_topics) == [connector]
+
+
+def test_a_key_whose_separator_is_too_short_in_units_is_ignored() -> None:
+    """Ten code points behind the colon are eleven units with one pair: nothing is left."""
+    entry = Entry("connect-status", 0, 0, 0, "status-topic-t:connecto\U0001f600".encode(), None)
+    assert Fold(Profile.of("3.9")).apply(entry).kind is Kind.IGNORED
 
 
 def test_a_key_that_overflows_the_stack_is_not_stored() -> None:

@@ -381,3 +381,30 @@ def test_units_are_those_of_utf16(text: str) -> None:
 def test_encode_key_is_get_bytes() -> None:
     """A pair is one character, a surrogate without partner a question mark."""
     assert java.encode_key("a\ud800b😀") == "a?b😀".encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "begin", "rest"),
+    [
+        ("abc", 1, "bc"),
+        ("abc", 3, ""),
+        ("abc", 4, None),
+        ("\U0001f600a", 2, "a"),
+        ("\U0001f600a", 1, "\ude00a"),
+        ("\U0001f600a", 3, ""),
+        ("\U0001f600a", 4, None),
+        ("\ud83d\u00e9", 1, "\u00e9"),
+    ],
+)
+def test_substrings_begin_at_units(text: str, begin: int, rest: str | None) -> None:
+    """A pair beyond U+FFFF is two units, and may be cut in half."""
+    assert java.substring(text, begin) == rest
+
+
+def test_strings_are_ordered_by_their_units() -> None:
+    """A pair begins with U+D83D, so it comes before U+FF5E, though its code point is larger."""
+    assert sorted(["\uff5e", "\U0001f600", "a"], key=java.string_order) == [
+        "a",
+        "\U0001f600",
+        "\uff5e",
+    ]

@@ -84,6 +84,7 @@ _STATUS_KEYS = [
 ] + [
     b"status-topic-t:connector-a",
     b"status-topic-\xff:ZZZZZZZZZZa",
+    "status-topic-t:connector\U0001f600a".encode(),
     b"status-topic-t",
     b"status-task-a-+0",
     b"junk",

@@ -98,10 +98,11 @@ def _states(restarting: bool, stopped: bool) -> dict[str, State]:
 
 
 def _topic(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Invalid:
-    # The separator is skipped by its length and never compared: any eleven characters do.
     colon = key.find(":")
     topic = key[len(_TOPIC) : colon] if colon >= 0 else ""
-    connector = key[colon + len(_TOPIC_SEPARATOR) :] if colon >= 0 else ""
+    # Kafka skips the separator by its length and never compares it: any eleven UTF-16 units do.
+    separated = java.substring(key[colon:], len(_TOPIC_SEPARATOR)) if colon >= 0 else None
+    connector = separated or ""
     if not topic or not connector:
         return Invalid("no topic or no connector name", about=key)
     if value is None:

@@ -9,6 +9,7 @@ from controlplane.core.configdef.checked import Findings
 from controlplane.core.configdef.definition import Definition
 from controlplane.core.configdef.keys import ConfigKey
 from controlplane.core.configdef.values import FindClass
+from controlplane.core.java import string_order
 from controlplane.core.records import Properties
 
 
@@ -40,7 +41,8 @@ def embedded(keys: Iterable[ConfigKey], prefix: str, group: str, first: int) -> 
 _IMPORTANCES = ("HIGH", "MEDIUM", "LOW")
 
 
-def _place(key: ConfigKey, order: Sequence[str]) -> tuple[int, int, bool, int, str]:
+def _place(key: ConfigKey, order: Sequence[str]) -> tuple[int, int, bool, int, bytes]:
     """By group, place in it, need, importance, name (`ConfigDef.sortedConfigs`)."""
     group = -1 if key.group is None else order.index(key.group)
-    return group, key.order, not key.required, _IMPORTANCES.index(key.importance), key.name
+    importance = _IMPORTANCES.index(key.importance)
+    return group, key.order, not key.required, importance, string_order(key.name)

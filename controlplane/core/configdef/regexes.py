@@ -8,6 +8,8 @@ takes.
 
 import re
 
+from controlplane.core import java
+
 
 def pattern_error(pattern: str) -> str | None:
     """The text of the `PatternSyntaxException`; None if no error is found."""
@@ -17,7 +19,8 @@ def pattern_error(pattern: str) -> str | None:
         return None
     what, at = found
     lines = [what if at is None else f"{what} near index {at}", pattern]
-    if at is not None and at < len(pattern):
+    # Java counts the index in code points and the length of the pattern in UTF-16 units.
+    if at is not None and at < java.length(pattern):
         lines.append(" " * at + "^")
     return "\n".join(lines)
 

@@ -8,6 +8,7 @@ import msgspec
 
 from controlplane.core.configdef.definition import NOTHING, Definition
 from controlplane.core.configdef.keys import ConfigKey, keys_as_of
+from controlplane.core.java import string_order
 from controlplane.core.plugins.catalogue import Own, Plugin
 from controlplane.core.plugins.names import aliases, simple_name
 from controlplane.core.profiles import Profile
@@ -54,7 +55,7 @@ class ClassPath:
 
     @cached_property
     def _sorted(self) -> Sequence[Plugin]:
-        return sorted(self.plugins, key=lambda plugin: plugin.class_name)
+        return sorted(self.plugins, key=lambda plugin: string_order(plugin.class_name))
 
     def full_name(self, name: str) -> str:
         """The class that a name means: an alias, or the class itself."""
@@ -72,7 +73,7 @@ class ClassPath:
     def _nested(self) -> Mapping[str, tuple[str, ...]]:
         """By class, the plugins within it."""
         within: dict[str, list[str]] = {}
-        for name in sorted(self._by_class):
+        for name in sorted(self._by_class, key=string_order):
             outer = name.rpartition("$")[0]
             while outer:
                 within.setdefault(outer, []).append(name)
