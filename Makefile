@@ -34,9 +34,9 @@ run: $(READY) ## Serve a recorded cluster on 127.0.0.1:8083 (PORT=, DIALECT=3.9,
 test: $(READY) ## Run every test (ARGS="-k fold"); installs a JDK, Maven, kcat and Chromium if it may (NO_SYSTEM=1: never)
 	@tools/java
 	@tools/browser
-	$(BIN)/pytest $(ARGS)
+	PYTHONHASHSEED=0 $(BIN)/pytest $(ARGS)
 
-prove: $(READY) ## Run every test with full counts: hours
+prove: $(READY) ## Run every test with full counts and fresh random input: hours (SEED= repeats a run)
 	@tools/java
 	@tools/browser
 	PROVE=1 $(BIN)/pytest $(ARGS)

@@ -1,4 +1,4 @@
-"""What every run shares: hypothesis profiles, and an honest account of what was not run.
+"""Settings that all tests share: seeds, hypothesis profiles, and an account of skipped tests.
 
 A test that needs something which is not here is skipped, and one sentence at the end counts such
 tests by what they lack. Where `CI` is set, a skipped test fails the run: a proof that was not made
@@ -6,12 +6,14 @@ must not look like one that was. Only files that stay outside of the repository 
 """
 
 import os
+import secrets
 import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,18 +30,34 @@ CI = os.environ.get("CI", "") not in {"", "0", "false"}
 PROVE = os.environ.get("PROVE", "") not in {"", "0", "false"}
 
 
-def _profiles() -> None:
-    """Register the hypothesis profiles and load the one that fits (HYPOTHESIS_PROFILE overrules).
+SEED = os.environ.get("SEED") or (secrets.token_hex(4) if PROVE else "1")
+"""Seed of every test that draws random input itself: fixed, but fresh where `PROVE` is set.
 
-    `dev` draws anew each time, so that every run at a desk is also a search. `ci` draws the same
-    examples each time, so that a change is judged by itself. `prove` searches for long. None has a
-    deadline: the machines are shared, and slowness is no failure.
+`SEED=…` repeats a run. Hypothesis prints what repeats a failure of its own.
+"""
+
+
+def seeded(name: str) -> Random:
+    """Random source of the test with this name."""
+    return Random(f"{SEED}/{name}")
+
+
+def pytest_report_header() -> str:
+    """Name the seed, so that a failure can be repeated."""
+    return f"seed: {SEED}"
+
+
+def _profiles() -> None:
+    """Register the hypothesis profiles and load the fitting one (HYPOTHESIS_PROFILE overrules).
+
+    `test` draws the same examples each time: `make test` judges the change, not the draw. `prove`
+    draws many fresh examples. No profile has a deadline: machines are shared, and slowness is no
+    failure.
     """
     common = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
-    settings.register_profile("dev", common, max_examples=100)
-    settings.register_profile("ci", common, max_examples=200, derandomize=True, database=None)
+    settings.register_profile("test", common, max_examples=150, derandomize=True, database=None)
     settings.register_profile("prove", common, max_examples=10_000)
-    wanted = "prove" if PROVE else "ci" if CI else "dev"
+    wanted = "prove" if PROVE else "test"
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", wanted))
 
 

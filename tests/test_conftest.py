@@ -1,4 +1,4 @@
-"""The account of skipped tests is honest: each test runs pytest on a tiny project of its own."""
+"""Seeds and the account of skipped tests: each test runs pytest on a tiny project of its own."""
 
 import os
 import shutil
@@ -65,3 +65,52 @@ def test_long_proofs_run_when_asked_for(
     code, output = run_pytest(tmp_path, "prove", **environment)
     assert code == 0
     assert closing in output
+
+
+DRAWN = """
+from hypothesis import given, strategies as st
+from tests.conftest import seeded
+
+def test_a():
+    drawn = []
+
+    @given(st.integers())
+    def collect(number):
+        drawn.append(number)
+
+    collect()
+    print("drew", drawn, seeded("a").random())
+"""
+"""A test that prints all random input it gets, from hypothesis and from a source of its own."""
+
+
+def drawn(folder: Path, **environment: str) -> str:
+    """Random input of a test in a run of its own."""
+    tests = folder / "tests"
+    tests.mkdir(parents=True)
+    shutil.copy(CONFTEST, tests)
+    (folder / "pytest.ini").write_text(CONFIG)
+    (tests / "test_case.py").write_text(DRAWN)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-s", "tests/test_case.py"],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return next(line for line in done.stdout.splitlines() if "drew" in line)
+
+
+def test_two_runs_draw_the_same(tmp_path: Path) -> None:
+    """`make test` gives the same verdict every time: nothing is drawn anew."""
+    assert drawn(tmp_path / "first") == drawn(tmp_path / "second")
+
+
+def test_a_proof_draws_fresh_input(tmp_path: Path) -> None:
+    """`make prove` draws anew; SEED repeats what tests draw from a source of their own."""
+    fewer = {"PROVE": "1", "HYPOTHESIS_PROFILE": "test"}
+    first, second = (drawn(tmp_path / run, **fewer) for run in ("first", "second"))
+    assert first.rpartition(" ")[2] != second.rpartition(" ")[2]
+    repeated = [drawn(tmp_path / f"again-{run}", SEED="7", **fewer) for run in range(2)]
+    assert repeated[0] == repeated[1]

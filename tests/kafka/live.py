@@ -25,7 +25,7 @@ QUIET_S = 0.6
 PAUSE_S = 0.1
 """Between two questions to a worker that has not yet done what it was asked to."""
 
-TRIES = 3
+TRIES = 60
 """Quiet points at which answers may differ before that counts: see `Beside.agree`."""
 
 BUSY = (httpx.codes.CONFLICT, httpx.codes.INTERNAL_SERVER_ERROR)
@@ -110,14 +110,17 @@ class Beside:
     async def agree(self) -> None:
         """At a quiet point, ask both everything; every answer must be the same.
 
-        Nobody tells when a worker has nothing left to do. Topics that are quiet may also mean that
-        it has not begun yet, and then its own answers can be ahead of the log: hence the tries.
+        A worker does not tell when it has nothing left to do. Quiet topics may also mean that it
+        has not begun yet: its own answers can then be ahead of the log. On a busy machine that
+        lasts for seconds, so both are asked again and again until they stand still.
         """
         different: dict[str, tuple[Given, Given]] = {}
         for _ in range(TRIES):
             await self._quiet()
-            different = await self._differences()
+            paths = await self._paths_of(self.worker.rest)
+            different = await self._differences(paths)
             if not different:
+                self.compared += len(paths)
                 return
         raise AssertionError("\n".join(f"{path}: {both}" for path, both in different.items()))
 
@@ -143,12 +146,10 @@ class Beside:
             before, ends = ends, await self._reader.ends(TOPICS)
         raise AssertionError(f"somebody always writes: {before}, {ends}")
 
-    async def _differences(self) -> dict[str, tuple[Given, Given]]:
-        paths = await self._paths_of(self.worker.rest)
+    async def _differences(self, paths: list[str]) -> dict[str, tuple[Given, Given]]:
         theirs, ours = await asyncio.gather(
             _answers(self.worker.rest, paths), _answers(self._service.rest, paths)
         )
-        self.compared += len(paths)
         answers = zip(paths, theirs, ours, strict=True)
         return {path: (their, our) for path, their, our in answers if not same(their, our)}
 

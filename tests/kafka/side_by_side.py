@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -24,6 +24,9 @@ REBALANCING = (
 )
 """What a worker says that is busy with itself, and is asked again."""
 
+READS = ("GET", "HEAD", "OPTIONS")
+"""Methods that change nothing: such a request can be repeated until both stand still."""
+
 _NAME = re.compile(r'\{"name": "([^"]*)"')
 
 PAUSE_S = 0.05
@@ -39,13 +42,25 @@ class Exchange(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What is asked; of a new connector with its name."""
-        named = _NAME.match(self.row.body or "") if self.row.method == "POST" else None
-        return " ".join([self.row.method, self.row.path, *(named.groups() if named else ())])
+        """Name of the request."""
+        return name_of(self.row)
 
 
-async def side_by_side(worker: Worker, ours: AtWork, rows: Iterable[Row]) -> list[Exchange]:
-    """Ask both; the worker waits until it is where it is to be, ours goes there at once."""
+def name_of(row: Row) -> str:
+    """Method and path of a request; for a creation, the name of the connector, too."""
+    named = _NAME.match(row.body or "") if row.method == "POST" else None
+    return " ".join([row.method, row.path, *(named.groups() if named else ())])
+
+
+async def side_by_side(
+    worker: Worker, ours: AtWork, rows: Iterable[Row], excepted: Collection[str]
+) -> list[Exchange]:
+    """Ask both; the worker waits until it is where it is to be, ours goes there at once.
+
+    A worker says nothing when it has finished what a request began. A read whose answers differ is
+    therefore asked again until they are equal, or until it is clear that they stay different.
+    Reads that are named in `excepted` differ for good, and are asked once.
+    """
     theirs, mine = (_address(url) for url in (worker.url, ours.url))
     prefix = urlsplit(ours.url).path
     exchanges = []
@@ -54,10 +69,17 @@ async def side_by_side(worker: Worker, ours: AtWork, rows: Iterable[Row]) -> lis
             assert await _holds(row, theirs), f"{row.path}: no {row.contains}\n{worker.printed}"
             await ours.settle()
             continue
-        said = await _asked(row, theirs)
-        given = await ask(mine, request_of(row, prefix, _text(mine), KEY))
-        given = given._replace(body=given.body.replace(f"{_text(mine)}{prefix}".encode(), HOST))
-        exchanges.append(Exchange(row, differences(_as_recorded(row, said, theirs), given)))
+        repeats = TRIES if row.method in READS and name_of(row) not in excepted else 1
+        for _ in range(repeats):
+            said = await _asked(row, theirs)
+            given = await ask(mine, request_of(row, prefix, _text(mine), KEY))
+            given = given._replace(body=given.body.replace(f"{_text(mine)}{prefix}".encode(), HOST))
+            exchange = Exchange(row, differences(_as_recorded(row, said, theirs), given))
+            if not exchange.differences:
+                break
+            await asyncio.sleep(PAUSE_S)
+            await ours.settle()
+        exchanges.append(exchange)
     return exchanges
 
 

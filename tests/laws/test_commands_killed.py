@@ -6,7 +6,6 @@ make a life in which every law holds.
 """
 
 import pickle
-import random
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.profiles import Profile
-from tests.conftest import PROVE
+from tests.conftest import PROVE, SEED, seeded
 from tests.jars import ROOT
 from tests.laws.commands.commander import PAUSE_MS
 from tests.laws.commands.life import life_of
@@ -50,10 +49,10 @@ def told_until_killed(path: Path, seed: str, release: str, steps: int) -> list[T
 @pytest.mark.parametrize("release", ["kip", "3.9"])
 async def test_they_hold_whoever_is_killed(tmp_path: Path, release: str) -> None:
     """What was answered is there, nothing is half-done, and nothing was done twice."""
-    chance, place = random.Random(release), in_file(tmp_path / "state.db")
+    chance, place = seeded(release), in_file(tmp_path / "state.db")
     journal = Journal([], [], [])
     for kill in range(KILLS):
-        seed, steps = f"{release}.{kill}", chance.randint(*STEPS)
+        seed, steps = f"{SEED}.{release}.{kill}", chance.randint(*STEPS)
         journal.told.extend(told_until_killed(tmp_path / "state.db", seed, release, steps))
         async with place() as log:
             died_ms = max(entry.timestamp for entry in await entries_in(log))

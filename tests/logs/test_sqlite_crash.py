@@ -4,7 +4,6 @@ Processes of their own append transactions over two topics and are killed in the
 again, on one file. (Only the process dies here; what a power failure leaves is SQLite's promise.)
 """
 
-import random
 import signal
 import sqlite3
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.logs.sqlite import SqliteLog
+from tests.conftest import seeded
 from tests.jars import ROOT
 from tests.logs.reading import entries_of
 
@@ -55,7 +55,7 @@ async def keys(log: SqliteLog, topic: str) -> list[bytes | None]:
 @pytest.mark.parametrize("writers", ROUNDS)
 async def test_killed_in_the_middle(tmp_path: Path, writers: int) -> None:
     """Acknowledged means present; both records of a transaction or none; no gap; a sound file."""
-    path, chance, acked = tmp_path / "control.log", random.Random(writers), set[bytes]()
+    path, chance, acked = tmp_path / "control.log", seeded(f"crash/{writers}"), set[bytes]()
     log = await SqliteLog.open(path)
     await log.create_topic("config", 1)
     await log.create_topic("offsets", 1)

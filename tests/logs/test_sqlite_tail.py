@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -10,6 +9,7 @@ from controlplane.core.entry import Entry
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.logs.sqlite.watch import COMMITS_KEPT
+from tests.conftest import seeded
 from tests.logs.contract import entry, record
 from tests.logs.reading import T0, by_place, everything, take
 
@@ -66,7 +66,7 @@ async def test_partitions_that_are_added(log: SqliteLog) -> None:
 @pytest.mark.parametrize("seed", range(10))
 async def test_two_who_write(log: SqliteLog, path: Path, seed: int) -> None:
     """Whoever appends, and however slowly one reads: every record once, in order."""
-    random = Random(seed)
+    random = seeded(f"tail/{seed}")
     other = await SqliteLog.open(path)
     tails = [one.tail(["config", "offsets"], {}) for one in (log, other)]
     taken: list[list[Entry]] = [[], []]

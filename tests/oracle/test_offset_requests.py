@@ -23,6 +23,7 @@ from controlplane.core.evolve import fold
 from controlplane.core.java_values import value_text
 from controlplane.core.plan import Draft, Rejected
 from controlplane.core.profiles import Profile
+from tests.conftest import SEED
 from tests.jars import java
 from tests.oracle.kafka import harness, release_path
 
@@ -163,7 +164,7 @@ def _text(draft: Draft) -> str:
 
 
 def _judge(release: str, count: int) -> None:
-    asked = list(requests(os.environ.get("ORACLE_SEED", "1"), count))
+    asked = list(requests(SEED, count))
     for request, theirs in zip(asked, kafkas(release, asked), strict=True):
         expected = sorted(theirs) if request.sink else theirs
         assert ours(release, request) == expected, request.line()

@@ -7,11 +7,11 @@ running worker has for it (`KafkaBasedLog.WorkThread`), which may lose the rest 
 life. Of aborted transactions the stores see what Kafka's consumers let through: the harness has no
 consumer, `Case.seen` does as they do (a real one is in the history `aborted-3.9`).
 
-`ORACLE_SEED` draws other logs, `PROVE=1` fifty times as many of more releases. A disagreement is
-shrunk, shown beside both answers, and kept as a scenario in `scenarios/oracle/` (`kept.py`).
+`SEED` draws other logs; `PROVE=1` draws fresh ones, fifty times as many, of more releases. A
+disagreement is shrunk, shown beside both answers, and kept as a scenario in `scenarios/oracle/`
+(`kept.py`).
 """
 
-import os
 import re
 from itertools import islice, pairwise, takewhile
 
@@ -21,6 +21,7 @@ import pytest
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import Kind
 from controlplane.core.profiles import KIP, PROFILES, Profile
+from tests.conftest import SEED
 from tests.oracle.case import Case
 from tests.oracle.common import differences
 from tests.oracle.compare import Disagreement, disagreements, explained, shrunk
@@ -30,7 +31,6 @@ from tests.oracle.logs import case, cases
 from tests.oracle.our_answer import of_fold
 from tests.oracle.releases_asked import ASKED, PROVED
 
-SEED = os.environ.get("ORACLE_SEED", "1")
 LOGS = 2_000
 LOGS_PROVED = 100_000
 

@@ -24,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
 )
 
+from tests.conftest import PROVE
 from tests.rest.at_work import SINK, SOURCE, at_work
 
 DESCRIPTIONS = Path(__file__).parent / "kafkas_openapi"
@@ -146,7 +147,7 @@ def _configured(case: Case) -> Case:
 def _for_each(cases: st.SearchStrategy[Case], ask: Callable[[Case], None]) -> None:
     bounded = settings(
         max_examples=EXAMPLES,
-        derandomize=True,
+        derandomize=not PROVE,
         database=None,
         deadline=None,
         phases=(Phase.generate,),
