@@ -127,6 +127,7 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     try:
         where = _address(log, reading.configuration, host, port)
         bound = listen(where.host, where.port)
+        protection = protection._replace(hosts=(*protection.hosts, where.host))
     except PortTaken as taken:
         raise Refused(str(taken)) from None
     with (

@@ -40,6 +40,26 @@ def connection_class(limits: HttpLimits) -> type[asyncio.Protocol]:
     return LimitedConnection
 
 
+class _UnambiguousParser(h11.Connection):
+    """Refuses a request with two lengths: a proxy in front may believe the other one (smuggling).
+
+    RFC 9112, section 6.3, lets a server close the connection; h11 would ignore `Content-Length`.
+    """
+
+    def next_event(self) -> Any:
+        """The next event, as h11 tells it.
+
+        Raises:
+            h11.RemoteProtocolError: for what is no request, or has both headers.
+        """
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            names = {name for name, _ in event.headers}
+            if {b"content-length", b"transfer-encoding"} <= names:
+                raise h11.RemoteProtocolError("Content-Length and Transfer-Encoding")
+        return event
+
+
 class _Connection(H11Protocol):
     """Uvicorn's connection; in its own words it waits for a client for ever.
 
@@ -56,6 +76,9 @@ class _Connection(H11Protocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        most = self.config.h11_max_incomplete_event_size
+        assert most is not None  # `serving` sets it
+        self.conn = _UnambiguousParser(h11.SERVER, most)
         self._until_head: asyncio.TimerHandle | None = None
         self._until_taken: asyncio.TimerHandle | None = None
         self._gathering: Gathering | None = None

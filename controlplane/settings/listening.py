@@ -86,6 +86,14 @@ def administering(settings: WorkerSettings) -> Address | None:
     return None if found is None else _address(found)
 
 
+def own_hosts(settings: WorkerSettings) -> tuple[str, ...]:
+    """Every host name that the settings give to this server."""
+    urls = (*settings.listeners, *(settings.admin_listeners or ()))
+    of_listeners = (found["ip"] or found["host"] for url in urls if (found := _URL.fullmatch(url)))
+    told = (settings.rest_host_name, settings.rest_advertised_host_name, *of_listeners)
+    return tuple(name for name in told if name)
+
+
 def _parsed(key: str, urls: Sequence[str] | None) -> re.Match[str] | None:
     """The first of some listeners, taken apart; None: there are none."""
     if not urls:

@@ -105,7 +105,13 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     rest_port: _Port = 8083
     """Up to 2.8, where there are no `listeners`. Images set it still."""
 
-    rest_advertised_host_name: Annotated[str | None, _ONE_WORKER] = None
+    allowed_hosts: tuple[str, ...] = ()
+    """Ours: further host names that a server without authentication answers to; `*` in a name
+    stands for anything. A Java worker answers to every name."""
+
+    rest_advertised_host_name: str | None = None
+    """A host name under which this server is reached: requests to it are answered."""
+
     rest_advertised_port: Annotated[_Int | None, _ONE_WORKER] = None
     rest_advertised_listener: Annotated[str | None, _ONE_WORKER] = None
 

@@ -11,13 +11,15 @@ from controlplane.observe import Logger, silent
 from controlplane.rest.security.bounds import Bounds
 from controlplane.rest.security.gate import Gate
 from controlplane.rest.security.headers import ExtraHeaders, extra_headers
+from controlplane.rest.security.hosts import HostGuard, Hosts
 from controlplane.rest.security.identity import Identities
 from controlplane.rest.security.origins import Origins, allowed
 from controlplane.rest.security.settings import AuthSettings, HttpLimits
 from controlplane.security import ServerTls
 from controlplane.settings import Configuration
-from controlplane.settings.listening import AnswerSettings, admin_tls, listener_tls
+from controlplane.settings.listening import AnswerSettings, admin_tls, listener_tls, own_hosts
 from controlplane.settings.parts import AUTH, HTTP
+from controlplane.settings.worker import WorkerSettings
 
 
 class Protection(NamedTuple):
@@ -30,6 +32,8 @@ class Protection(NamedTuple):
     """For the server; what is mounted elsewhere is encrypted by others."""
     admin_tls: ssl.SSLContext | None = None
     """The same for the listener of administrators, if they have one of their own (KIP-495)."""
+    hosts: tuple[str, ...] = ()
+    """Names of this server beside local ones; they count where nobody has to log in."""
 
     @classmethod
     def told(
@@ -49,6 +53,10 @@ class Protection(NamedTuple):
             of_listeners.settings(AnswerSettings),
             _context(listener_tls(configuration, of_listeners)),
             _context(admin_tls(configuration, of_listeners)),
+            (
+                *configuration.settings(WorkerSettings).allowed_hosts,
+                *of_listeners.make(WorkerSettings, own_hosts),
+            ),
         )
 
 
@@ -74,6 +82,8 @@ def protected(
         identities = Identities(auth, limits, logger)
         app = Gate(app, auth, identities, dialect, logger)
     app = Origins(app, allowed(answers), dialect)
+    if not auth.asks or auth.anonymous_role != "none":
+        app = HostGuard(app, Hosts(protection.hosts), dialect, logger)
     extra = extra_headers(answers.response_http_headers_config)
     if extra:
         app = ExtraHeaders(app, extra)

@@ -147,6 +147,32 @@ async def test_a_head_without_end() -> None:
         assert await ask(address, endless) == b"HTTP/1.1 400 Bad Request\r\n"
 
 
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        b"transfer-encoding: chunked\r\nX-Between: x\r\ncontent-length: 0\r\n",
+    ],
+)
+async def test_a_request_with_two_lengths_closes_the_connection(lengths: bytes) -> None:
+    """A proxy in front may believe the other length: what follows would be smuggled past it."""
+    asked = []
+
+    async def noting(scope: Scope, receive: Receive, send: Send) -> None:
+        asked.append(scope["path"])
+        await hello(scope, receive, send)
+
+    smuggled = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+    async with served(app=noting) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(GET.replace(b"GET", b"POST")[:-2] + lengths + b"\r\n0\r\n\r\n" + smuggled)
+        told = await until_the_end(reader)
+        writer.close()
+    assert told.startswith(b"HTTP/1.1 400 ")
+    assert told.count(b"HTTP/1.1") == 1
+    assert asked == []
+
+
 # --- TLS ----------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,111 @@
+"""Host names that a server without authentication answers to: `allowed.hosts`.
+
+DNS rebinding: a page of `evil.example` lets its own name resolve to this machine. Its requests then
+count as same-origin, so no rule about origins stops them; only the `Host` header still tells.
+`X-Forwarded-Host` is never read: anybody can send it.
+"""
+
+import asyncio
+import re
+import socket
+from collections.abc import Iterable
+from ipaddress import ip_address
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from controlplane.core.profiles import Profile
+from controlplane.observe import Logger
+from controlplane.rest.errors import Forbidden
+from controlplane.rest.security.asked import asked
+from controlplane.rest.wire import response
+
+LOCAL_DOMAINS = ("localhost", "local", "internal", "home.arpa", "lan", "svc")
+"""Domains in which no stranger can register a name: reserved by RFC 6761, 6762 and 8375 and by
+ICANN, or used by routers and Kubernetes and not delegated in the public DNS."""
+
+_HOST = re.compile(r"(?:\[(?P<v6>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
+
+
+class Hosts:
+    """Decides whether a `Host` header names this server.
+
+    Accepted are names without a dot (a service of a compose file, a machine of the LAN), IP
+    literals, names in `LOCAL_DOMAINS`, `known` names (`*` in them stands for anything), and the
+    names of this machine. A public DNS server can make none of these point here.
+    """
+
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        patterns = (re.escape(_plain(name)).replace(r"\*", ".*") for name in known)
+        self._known = re.compile("|".join(patterns) or "(?!)", re.DOTALL)
+        self._machine: frozenset[str] | None = None
+
+    async def has(self, header: str) -> bool:
+        """Whether a request with this header is meant for this server."""
+        name = host_name(header)
+        if name is None:
+            return False
+        if _is_local(name) or self._known.fullmatch(name):
+            return True
+        if self._machine is None:  # asks the resolver, which may take seconds
+            self._machine = await asyncio.to_thread(_names_of_this_machine)
+        return name in self._machine
+
+
+def host_name(header: str) -> str | None:
+    """The name or address in a `Host` header, in lower case; None for a malformed header."""
+    found = _HOST.fullmatch(header.strip())
+    if found is None:
+        return None
+    return _plain(found["name"] if found["v6"] is None else found["v6"])
+
+
+def _plain(name: str) -> str:
+    return name.lower().removesuffix(".")
+
+
+def _is_local(name: str) -> bool:
+    if "." not in name and ":" not in name:
+        return True
+    return name.endswith(tuple(f".{domain}" for domain in LOCAL_DOMAINS)) or _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _names_of_this_machine() -> frozenset[str]:
+    return frozenset(_plain(name) for name in (socket.gethostname(), socket.getfqdn()))
+
+
+class HostGuard:
+    """Refuses requests whose `Host` header names another server."""
+
+    def __init__(self, app: ASGIApp, hosts: Hosts, dialect: Profile, logger: Logger) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._dialect = dialect
+        self._logger = logger
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it (ASGI). Only HTTP/1.0 comes without the header."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        header = Headers(scope=scope).get("host", "")
+        if await self._hosts.has(header):
+            await self._app(scope, receive, send)
+            return
+        request = asked(scope, self._dialect).request
+        self._logger.info(
+            "request_refused", method=request.method, target=request.target, host=header
+        )
+        refusal = Forbidden(
+            f"This server does not answer to the host name {header!r}: "
+            "add it to allowed.hosts if it is a name of this server"
+        )
+        await response(refusal.answer(), request.method)(scope, receive, send)
