@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ARGS :=
 DIALECT := kip
+RELEASE := $(DIALECT)
 PORT := 8083
 HISTORY := tests/histories/life-3.9.log.jsonl
 PLUGINS := tests/histories/catalogue.json
@@ -25,11 +26,11 @@ $(READY): requirements.lock pyproject.toml tools/setup
 	@tools/setup $(VENV)
 	@touch $@
 
-run: $(READY) ## Serve a recorded cluster on 127.0.0.1:8083 (PORT=, DIALECT=3.9, HISTORY=FILE)
+run: $(READY) ## Serve a recorded cluster on 127.0.0.1:8083 (PORT=, RELEASE=3.9, HISTORY=FILE)
 	@mkdir -p $(dir $(DEMO))
 	@test -e $(DEMO) || $(BIN)/controlplane import $(HISTORY) $(DEMO) || { rm -f $(DEMO)*; exit 1; }
 	@$(BIN)/controlplane serve $(DEMO) --plugins $(PLUGINS) \
-	  --port $(PORT) --dialect $(DIALECT) $(ARGS)
+	  --port $(PORT) --release $(RELEASE) $(ARGS)
 
 test: $(READY) ## Run every test (ARGS="-k fold"); installs a JDK, Maven, kcat and Chromium if it may (NO_SYSTEM=1: never)
 	@tools/java

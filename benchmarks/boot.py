@@ -91,7 +91,7 @@ async def _known(broker: Broker) -> float:
 
 async def _inspected(broker: Broker) -> float:
     began = time.perf_counter()
-    options = ("--profile", RELEASE, "--connector", CONNECTOR)
+    options = ("--release", RELEASE, "--connector", CONNECTOR)
     process = await _started("controlplane", "inspect", f"kafka://{broker.bootstrap}", *options)
     printed, _ = await process.communicate()
     took = time.perf_counter() - began

@@ -141,7 +141,7 @@ async def _ours(broker: Broker, file: Path) -> AsyncIterator[str]:
     imported = await _started("import", f"kafka://{broker.bootstrap}", str(file))
     if await imported.wait():
         raise NotReady("controlplane import has failed")
-    where = ("--port", "0", "--dialect", RELEASE, "--quiet")
+    where = ("--port", "0", "--release", RELEASE, "--quiet")
     serving = await _started("serve", f"sqlite:///{file}", *where)
     assert serving.stdout is not None
     try:

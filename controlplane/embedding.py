@@ -28,8 +28,8 @@ def told_to_plane(
     """The settings in a worker's `.properties` file; what it leaves out has its default.
 
     `variables` are those that `${env:…}` in the file may ask for. Keys that mean nothing are
-    passed over; `controlplane config --worker FILE --all` shows them. The release is told by no
-    worker, so it is told here.
+    passed over; `controlplane config --worker-properties FILE --all` shows them. No worker tells
+    its release, so it is told here.
 
     Raises:
         SettingsError: the file cannot be read, or a value in it cannot be used.

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from controlplane.cli.printing import note
+from controlplane.option_names import named_option
 from controlplane.properties import SettingsError
 from controlplane.settings import Configuration, Telling, WorkerSettings
 from controlplane.settings.access import AccessSettings
@@ -37,11 +38,14 @@ UNKNOWN_SHOWN = 5
 
 OVERRIDE = "--override"
 
+FORMER = {"offsets_topic": ("--offset-topic",), "commands_topic": ("--command-topic",)}
+"""Former names of the flags of topics: still taken, shown nowhere."""
+
 TOPICS = {
     "config_topic": ("config.storage.topic", "Topic of configs."),
-    "offset_topic": ("offset.storage.topic", "Topic of source offsets."),
+    "offsets_topic": ("offset.storage.topic", "Topic of source offsets."),
     "status_topic": ("status.storage.topic", "Topic of statuses."),
-    "command_topic": ("command.storage.topic", "Topic of commands (ours)."),
+    "commands_topic": ("command.storage.topic", "Topic of commands (ours)."),
 }
 """Settings with a flag of their own, in the order of `Topics`: key, and what it is."""
 
@@ -76,8 +80,11 @@ def worker_options(command: Command) -> Command:
 def _options() -> list[Callable[[Any], Any]]:
     usual = WorkerSettings().topics
     names = [
-        click.option(
-            f"--{name.replace('_', '-')}", metavar="NAME", help=f"{about} [default: {topic}]"
+        named_option(
+            _flag(name),
+            former=FORMER.get(name, ()),
+            metavar="NAME",
+            help=f"{about} [default: {topic}]",
         )
         for (name, (_, about)), topic in zip(
             TOPICS.items(), msgspec.structs.astuple(usual), strict=True
@@ -85,10 +92,9 @@ def _options() -> list[Callable[[Any], Any]]:
     ]
     return [
         *names,
-        click.option(
-            "--worker",
+        named_option(
             "--worker-properties",
-            "worker_properties",
+            former=("--worker",),
             type=FILE,
             envvar=WORKER_FILE,
             metavar="FILE",
@@ -101,6 +107,10 @@ def _options() -> list[Callable[[Any], Any]]:
             help="A setting of the worker, whatever its file says. May be repeated.",
         ),
     ]
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def configured(
@@ -125,11 +135,7 @@ def _told_by_flags(flags: Mapping[str, str | None], overrides: tuple[str, ...]) 
     for key, equals, _ in pairs:
         if not key or not equals:
             raise SettingsError(f"{OVERRIDE}: {key!r} is no setting: write it like group.id=fleet")
-    named = [
-        (f"--{name.replace('_', '-')}", TOPICS[name][0], value)
-        for name, value in flags.items()
-        if value
-    ]
+    named = [(_flag(name), TOPICS[name][0], value) for name, value in flags.items() if value]
     return told_by_flags([*((OVERRIDE, key.strip(), value) for key, _, value in pairs), *named])
 
 

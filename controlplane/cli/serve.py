@@ -40,6 +40,7 @@ from controlplane.logs.names import is_cluster, is_embedded, path_of
 from controlplane.logs.opening import open_log
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.observe import Logger, Passing, logger
+from controlplane.option_names import named_option
 from controlplane.plane import ControlPlane, Surroundings
 from controlplane.rest import calls as rest
 from controlplane.rest.connections import make_room
@@ -86,8 +87,10 @@ class Service(msgspec.Struct, frozen=True):
     type=click.IntRange(0, 65535),
     help="0: any free. [default: of `listeners`, or 8083]",
 )
-@click.option(
-    "--dialect",
+@named_option(
+    "--release",
+    "dialect",
+    former=("--dialect", "--profile"),
     default=KIP,
     show_default=True,
     metavar="RELEASE",

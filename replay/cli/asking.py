@@ -10,6 +10,7 @@ import click
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.profiles import PROFILES, Profile, check_support
 from controlplane.core.safe_text import safe
+from controlplane.option_names import named_option
 from replay.archive import layout
 from replay.archive.cluster import Cluster, open_cluster, open_clusters
 from replay.archive.integrity import checked
@@ -168,9 +169,10 @@ def moment_option(about: str = "[default: the end]") -> Callable[[Command], Comm
     return click.option("--as-of", "moment", metavar="MOMENT", help=told)
 
 
-profiles_option = click.option(
-    "--profile",
+profiles_option = named_option(
+    "--release",
     "releases",
+    former=("--profile",),
     metavar="RELEASE",
     multiple=True,
     default=("kip",),
@@ -182,21 +184,25 @@ connectors_option = click.option(
 )
 
 
-def file_option(name: str) -> Callable[[Command], Command]:
-    """Add an option for a file, which belongs to `-o parquet`; the command gets `file`."""
+def file_option(*former: str) -> Callable[[Command], Command]:
+    """Add `--file FILE`, which belongs to `-o parquet`; the command gets `file`."""
 
     def with_option(command: Command) -> Command:
         @functools.wraps(command)
         def with_file(*, output: str, file: Path | None, **rest: Any) -> Any:
             if (output == "parquet") is not (file is not None):
-                raise click.UsageError(f"-o parquet and {name} FILE belong together")
+                raise click.UsageError("-o parquet and --file FILE belong together")
             if file is not None:
                 check_place(file)
             return command(output=output, file=file, **rest)
 
-        told = "The file, for Parquet."
-        path = click.Path(path_type=Path)
-        return click.option(name, "file", metavar="FILE", type=path, help=told)(with_file)  # type: ignore[return-value]
+        return named_option(  # type: ignore[return-value]  # click changes the type
+            "--file",
+            former=former,
+            metavar="FILE",
+            type=click.Path(path_type=Path),
+            help="The Parquet file to write.",
+        )(with_file)
 
     return with_option
 

@@ -46,7 +46,9 @@ def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 
 @click.command()
 @logs_argument
-@click.option("--release", metavar="V", default=KIP, help="Of its workers. [default: kip]")
+@click.option(
+    "--release", metavar="RELEASE", default=KIP, help="Release of the workers. [default: kip]"
+)
 @trail_option
 @click.option(
     "--kind",

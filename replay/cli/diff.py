@@ -14,6 +14,7 @@ from controlplane.core.safe_text import count
 from controlplane.core.shown import change, item, shown
 from controlplane.core.shown_records import place
 from controlplane.core.state import ClusterState
+from controlplane.option_names import named_option
 from replay.archive.cluster import Cluster
 from replay.cli import answering
 from replay.cli.asking import (
@@ -89,7 +90,7 @@ class _Named(NamedTuple):
         """Refuse what does not name two sides."""
         if self == (None,) * len(self):
             raise click.UsageError(
-                "say what to compare: --from MOMENT, --to-profile or --to-cluster"
+                "say what to compare: --from MOMENT, --to-release or --to-cluster"
             )
         if self.end is not None and self.moment is not None:
             raise click.UsageError("--as-of and --to mean the same here: leave one out")
@@ -111,13 +112,24 @@ class _Named(NamedTuple):
 @click.option("--from", "begin", metavar="MOMENT", help="config@57, a time, a vector.")
 @click.option("--to", "end", metavar="MOMENT", help="The same. [default: the end]")
 @moment_option("The same as --to; of two releases or clusters the moment of both.")
-@click.option("--profile", "release", metavar="RELEASE", default="kip", help="[default: kip]")
-@click.option("--to-profile", metavar="RELEASE", help="Of the other side. [default: the same]")
+@named_option(
+    "--release",
+    former=("--profile",),
+    metavar="RELEASE",
+    default="kip",
+    help="Release of the first side. [default: kip]",
+)
+@named_option(
+    "--to-release",
+    former=("--to-profile",),
+    metavar="RELEASE",
+    help="Release of the second side. [default: that of the first]",
+)
 @click.option("--to-cluster", metavar="NAME", help="The other side. [default: the same]")
 @connectors_option
 @engine_options
 @explain_option
-@file_option("--file")
+@file_option()
 @output_option("parquet", about="Tables for people, JSON or Parquet for machines.")
 def command(  # noqa: PLR0913 - click passes every option by name
     asked: Asked,
@@ -126,7 +138,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
     end: str | None,
     moment: str | None,
     release: str,
-    to_profile: str | None,
+    to_release: str | None,
     to_cluster: str | None,
     connectors: tuple[str, ...],
     engine: Choice,
@@ -136,16 +148,16 @@ def command(  # noqa: PLR0913 - click passes every option by name
 ) -> None:
     """What changed about the connectors in ARCHIVE between two moments. Secrets are hidden.
 
-    Two releases at one moment are compared with --profile and --to-profile (then --to is --from,
+    Two releases at one moment are compared with --release and --to-release (then --to is --from,
     unless it is given), two clusters with --cluster and --to-cluster. Exit code 1: something
     differs; 2: nothing can be told.
     """
-    if EVERY in (release, to_profile):
-        raise click.UsageError("two releases are compared, not all: --profile A --to-profile B")
-    named = _Named(begin, end, moment, to_profile, to_cluster)
+    if EVERY in (release, to_release):
+        raise click.UsageError("two releases are compared, not all: --release A --to-release B")
+    named = _Named(begin, end, moment, to_release, to_cluster)
     named.check(asked)
     since, until = named.moments
-    profiles = asked.profiles([release, to_profile or release])
+    profiles = asked.profiles([release, to_release or release])
     sides = []
     for cluster in asked.opened():
         (other,) = asked._replace(clusters=(to_cluster,)).opened() if to_cluster else (cluster,)

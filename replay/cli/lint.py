@@ -16,7 +16,7 @@ from replay.lint import lint as rehearse
 
 @click.command()
 @logs_argument
-@click.option("--release", metavar="V", required=True, help="The release of the worker.")
+@click.option("--release", metavar="RELEASE", required=True, help="The release of the worker.")
 @output_option()
 @fleet_options
 @click.pass_context

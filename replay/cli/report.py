@@ -7,6 +7,7 @@ import msgspec
 
 from controlplane.core.profiles import KIP, RELEASES, Profile, check_support
 from controlplane.core.safe_text import count
+from controlplane.option_names import named_option
 from replay.cli.fleet import Done, Job, Way, fleet_options, for_each
 from replay.cli.logs import Asked, Log, logs_argument
 from replay.cli.printing import read_profile, say
@@ -21,18 +22,21 @@ OLDEST_LINE = "2.8"
 
 @click.command()
 @logs_argument
-@click.option(
-    "--to",
-    "file",
+@named_option(
+    "--file",
+    former=("--to",),
     type=click.Path(path_type=Path),
     required=True,
-    help="The file.",
+    metavar="FILE",
+    help="The HTML file to write.",
 )
-@click.option("--release", metavar="V", default=KIP, help="Of the workers. [default: kip]")
+@click.option(
+    "--release", metavar="RELEASE", default=KIP, help="Release of the workers. [default: kip]"
+)
 @click.option(
     "--towards",
     "goals",
-    metavar="V",
+    metavar="RELEASE",
     multiple=True,
     help=f"What they may become; repeat. [default: each release line from {OLDEST_LINE} on]",
 )

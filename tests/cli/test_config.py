@@ -55,10 +55,10 @@ def test_values_and_where_they_come_from(worker: Path, monkeypatch: pytest.Monke
     """Flags, the environment, the file with its line, defaults."""
     monkeypatch.setenv("CONNECT_STATUS_STORAGE_TOPIC", "of-env")
     monkeypatch.setenv("CONTROLPLANE_GROUP_ID", "ours")
-    flags = ["--offset-topic", "of-flag", "--override", "topic.tracking.enable=false"]
+    flags = ["--offsets-topic", "of-flag", "--override", "topic.tracking.enable=false"]
     shown = lines(show("--worker", worker, *flags))
     assert shown["config.storage.topic"] == ["fleet-configs", f"{worker}:6"]
-    assert shown["offset.storage.topic"] == ["of-flag", "--offset-topic"]
+    assert shown["offset.storage.topic"] == ["of-flag", "--offsets-topic"]
     assert shown["status.storage.topic"] == ["of-env", "CONNECT_STATUS_STORAGE_TOPIC"]
     assert shown["command.storage.topic"] == ["connect-commands", "default"]
     assert shown["group.id"] == ["ours", "CONTROLPLANE_GROUP_ID"]

@@ -18,6 +18,7 @@ from controlplane.cli.cluster.api import Api
 from controlplane.cli.cluster.connection import connected
 from controlplane.cli.cluster.where import CA_FILE, CLUSTER, TOKEN, USER, USUAL, Cluster, Need
 from controlplane.cli.configuring import FILE
+from controlplane.option_names import named_option
 
 Talk = Callable[Concatenate[Api, ...], Awaitable[None]]
 Option = Callable[[Any], Any]
@@ -141,8 +142,10 @@ _VIEW: tuple[Option, ...] = (
         metavar="MOMENT",
         help="As it was: config@57, a time, a vector of end offsets. Ours only.",
     ),
-    click.option(
-        "--profile",
+    named_option(
+        "--release",
+        "profile",
+        former=("--profile",),
         metavar="RELEASE",
         help="As a worker of this release sees it. Ours only.",
     ),

@@ -22,6 +22,7 @@ from controlplane.cli.printing import note, say
 from controlplane.core import shown
 from controlplane.core.diff import Aspect
 from controlplane.core.moments import time_text
+from controlplane.option_names import named_option
 
 PAUSE_S = 1.0
 """Before a connection that broke is made again."""
@@ -38,8 +39,21 @@ class Event(NamedTuple):
 @asks_now(
     "watch",
     click.argument("name", required=False, shell_complete=complete),
-    click.option("--since", metavar="VECTOR", help="Go on from here: what an event had as `id`."),
-    click.option("--count", "number", type=click.IntRange(1), help="End after so many changes."),
+    named_option(
+        "--after",
+        "since",
+        former=("--since",),
+        metavar="ID",
+        help="Continue behind the event with this `id`. [default: now]",
+    ),
+    named_option(
+        "--limit",
+        "number",
+        former=("--count",),
+        type=click.IntRange(1),
+        metavar="N",
+        help="End after N changes. [default: never]",
+    ),
     click.option(
         "-o",
         "--output",

@@ -27,6 +27,7 @@ from controlplane.cli.options import (
 from controlplane.cli.sources import Source, opened
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile
+from controlplane.option_names import named_option
 
 TWO = 2
 """The fewest releases that can be compared."""
@@ -87,7 +88,13 @@ View = Callable[[Question, Source], Awaitable[None]]
 
 @click.command
 @click.argument("log")
-@click.option("--profile", "profile", metavar="RELEASE", help="Read as this release: 3.4, kip.")
+@named_option(
+    "--release",
+    "profile",
+    former=("--profile",),
+    metavar="RELEASE",
+    help="Read as this release: 3.4, kip. [default: kip; all for --hazards]",
+)
 @click.option("--compare", metavar="RELEASES", help="Side by side, as 3.4,3.9,kip see it.")
 @click.option("--as-of", metavar="MOMENT", help="A time, config@57, or a vector of end offsets.")
 @click.option("--connector", metavar="NAME", help="One connector in depth.")
@@ -105,12 +112,12 @@ View = Callable[[Question, Source], Awaitable[None]]
 def inspect(log: str, reading: Reading, **options: Any) -> None:
     """Show what a LOG makes a worker know.
 
-    The worker is of our own profile, kip, unless --profile names a release.
+    The worker is of our own profile, kip, unless --release names a release.
     """
     asked = Asked(**options)
     view = _view(asked)
     if asked.compare and asked.profile:
-        raise click.UsageError("--compare names the releases: leave out --profile")
+        raise click.UsageError("--compare names the releases: leave out --release")
     names = (
         asked.compare.split(",")
         if asked.compare

@@ -30,6 +30,7 @@ from controlplane.core.profiles import KIP
 from controlplane.core.redact import redacted_refusal
 from controlplane.core.state import ClusterState
 from controlplane.core.undo import restoration
+from controlplane.option_names import named_option
 from controlplane.rest.errors import NoSuchMethod, NoSuchPath, RestError, refused
 from controlplane.rest.outcomes import Done
 from controlplane.rest.writes import command_of, shown
@@ -60,7 +61,14 @@ class Asked(NamedTuple):
 @click.argument("method", required=False)
 @click.argument("path", required=False)
 @click.argument("body", required=False)
-@click.option("--profile", default=KIP, metavar="RELEASE", help="Decide and write as this release.")
+@named_option(
+    "--release",
+    "profile",
+    former=("--profile",),
+    default=KIP,
+    metavar="RELEASE",
+    help="Decide and write as this release. [default: kip]",
+)
 @click.option("--as-of", metavar="MOMENT", help="A time, config@57, or a vector of end offsets.")
 @click.option("--undo", metavar="CONNECTOR", help="Put a connector back as it was, with --to.")
 @click.option("--to", metavar="MOMENT", help="When it was as it shall be again.")

@@ -19,7 +19,7 @@ _MOST_PARTITIONS = 1_000
 async def cluster(world: World, step: Step) -> list[str]:
     """Build workers and topics; once per scenario, first.
 
-    A release is written as in `controlplane inspect --profile`; `+eos` means that the worker has
+    A release is written as in `controlplane inspect --release`; `+eos` means that the worker has
     exactly-once support enabled. `partitions=` is for the offsets and status topics.
 
         cluster w1@3.4 w2@3.9+eos w3@kip leader=w1 partitions=5
