@@ -1,8 +1,10 @@
-"""What users install: one wheel with both packages, typed, without Spark."""
+"""Distributions: a wheel with both packages, and a source distribution that can test itself."""
 
 import re
 import subprocess
 import sys
+import tarfile
+import tomllib
 from email.message import Message
 from email.parser import Parser
 from importlib import import_module
@@ -13,7 +15,7 @@ from zipfile import ZipFile
 import pytest
 from packaging.requirements import Requirement
 
-from tests.tidy.source import ROOT
+from tests.tidy.source import ROOT, tracked
 
 DEPENDENCIES = {
     *(
@@ -33,14 +35,31 @@ DEPENDENCIES = {
 }
 
 
+SELF_TESTS = ("tests/test_tidy.py", "tests/test_packaging.py", "tests/deploy", "tests/docs")
+"""Tests about the files around the code: they fail first where files are missing."""
+
+
+def built(target: str, source: Path, folder: Path) -> Path:
+    """Distribution of a kind (wheel, sdist), built from a source tree into a folder."""
+    command = [sys.executable, "-m", "hatchling", "build", "--target", target]
+    subprocess.run([*command, "--directory", str(folder)], cwd=source, check=True)
+    (path,) = folder.iterdir()
+    return path
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
-    """The wheel, as it is built from this tree."""
-    folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
-    subprocess.run([*command, "--directory", str(folder)], cwd=ROOT, check=True)
-    (path,) = folder.glob("*.whl")
-    return ZipFile(path)
+    """The wheel, built from this tree."""
+    return ZipFile(built("wheel", ROOT, tmp_path_factory.mktemp("wheel")))
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution, built from this tree and unpacked."""
+    with tarfile.open(built("sdist", ROOT, tmp_path_factory.mktemp("sdist"))) as packed:
+        packed.extractall(folder := tmp_path_factory.mktemp("unpacked"), filter="data")
+    (root,) = folder.iterdir()
+    return root
 
 
 def part(wheel: ZipFile, end: str) -> str:
@@ -68,6 +87,57 @@ def test_the_wheel_is_typed_and_licensed(wheel: ZipFile) -> None:
     """Type checkers read its annotations, and its licence comes along."""
     assert "controlplane/py.typed" in wheel.namelist()
     assert "Apache License" in part(wheel, "licenses/LICENSE")
+
+
+def test_the_metadata_names_author_and_addresses(metadata: Message) -> None:
+    """An index page tells who wrote it, and links to what it implements."""
+    assert metadata["Author"]
+    addresses = metadata.get_all("Project-URL", [])
+    assert addresses
+    assert all(", https://" in address for address in addresses)
+
+
+def test_links_of_the_long_description_work_anywhere(metadata: Message) -> None:
+    """The README's links into the repository are names of files there; no link is relative."""
+    text = metadata.get_payload()
+    assert isinstance(text, str)
+    assert re.findall(r"\]\((?!https?://)[^)]*\)", text) == []
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for path in re.findall(r"\]\((?!https?://)([^)#]+)", readme):
+        assert f"(`{path}`)" in text
+        assert (ROOT / path).exists()
+
+
+def test_the_changelog_tells_of_this_version() -> None:
+    """The newest released version there is the one that is built here, with a day."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.findall(r"^## \[([\d.]+)\] - \d{4}-\d\d-\d\d$", changelog, re.MULTILINE)
+    assert released[0] == project["version"]
+
+
+def test_the_source_distribution_is_the_repository(unpacked: Path) -> None:
+    """Every file that the repository tracks is in it, so that its tests can run there."""
+    ours = {source.path for source in tracked() if source.path != "PKG-INFO"}
+    assert sorted(path for path in ours if not (unpacked / path).is_file()) == []
+
+
+def test_the_source_distribution_builds_the_same_wheel(
+    unpacked: Path, wheel: ZipFile, tmp_path: Path
+) -> None:
+    """Who builds from it gets the very files that are built from a clone."""
+    again = ZipFile(built("wheel", unpacked, tmp_path))
+    assert {one.filename: one.CRC for one in again.infolist()} == {
+        one.filename: one.CRC for one in wheel.infolist()
+    }
+
+
+@pytest.mark.prove
+def test_the_source_distribution_passes_its_tests(unpacked: Path) -> None:
+    """Tests about files pass in the unpacked tree: nothing that they need stayed behind."""
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not prove", *SELF_TESTS]
+    done = subprocess.run(command, cwd=unpacked, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-5_000:]
 
 
 def required(metadata: Message) -> set[str]:

@@ -78,6 +78,16 @@ def test_the_image_copies_what_is_there() -> None:
     assert [path for path in sources if not (ROOT / path).exists()] == []
 
 
+def test_the_image_is_built_from_what_it_copies() -> None:
+    """The builder gets what is copied, and no environment, log or git history."""
+    lines = (ROOT / ".containerignore").read_text(encoding="utf-8").splitlines()
+    assert lines[1] == "*"
+    sent = {line.removeprefix("!") for line in lines if line.startswith("!")}
+    copied = [words.split() for name, words in instructions() if name == "COPY"]
+    assert sent == {path for words in copied if "--from" not in words[0] for path in words[:-1]}
+    assert (ROOT / ".dockerignore").read_text() == (ROOT / ".containerignore").read_text()
+
+
 def test_the_image_installs_by_hash() -> None:
     """Nothing comes from a registry that no hash speaks for."""
     installs = [

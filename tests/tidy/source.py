@@ -6,6 +6,7 @@ A rule takes one file and answers its offenders: a line number and a few words e
 import ast
 import subprocess
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -62,12 +63,30 @@ class Source:
 Rule = Callable[[Source], Iterator[Offence]]
 
 
+MADE = {".git", ".venv", ".cache", ".hypothesis", "__pycache__", "dist", "target"}
+"""Folders that tools make. A source distribution has no git that could name them."""
+
+
 def tracked(*patterns: str) -> list[Source]:
-    """The files that git tracks or would track, as text; those that are no text are left out."""
+    """Text files that git tracks or would track; without git, the files that no tool has made."""
+    paths = _listed_by_git(*patterns) if (ROOT / ".git").exists() else _listed_by_walk(*patterns)
+    return [source for path in sorted(paths) if (source := _read(path)) is not None]
+
+
+def _listed_by_git(*patterns: str) -> list[str]:
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *patterns]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    paths = sorted(path for path in listed.split("\0") if path and (ROOT / path).is_file())
-    return [source for path in paths if (source := _read(path)) is not None]
+    return [path for path in listed.split("\0") if path and (ROOT / path).is_file()]
+
+
+def _listed_by_walk(*patterns: str) -> list[str]:
+    return [
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.rglob("*")
+        if path.is_file()
+        and not any(part in MADE or part.endswith("_cache") for part in path.parts)
+        and (not patterns or any(fnmatch(path.name, pattern) for pattern in patterns))
+    ]
 
 
 def _read(path: str) -> Source | None:
