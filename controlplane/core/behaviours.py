@@ -116,6 +116,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("rest_stages_told", "KAFKA-15563", _from("3.7.0")),
     Behaviour("rest_server", "Jetty 12", _SERVER, other="jetty 12", kip="ours"),
     Behaviour("rest_cross_origin", "Jetty 12", _CROSS_ORIGIN, other="handler", kip="ours"),
+    Behaviour("rest_location_verbatim", "JAX-RS UriBuilder", _from("0.9.0.0"), kip=False),
     Behaviour("rest_kip_offsets", "KIP-875", (), kip=True),
     Behaviour("rest_kip_topics_reset", "KIP-558", (), kip=True),
     Behaviour("rest_bad_body_is_askers", "ours", (), kip=True),

@@ -168,6 +168,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     slash, percent sign or control character in a path."""
     rest_cross_origin: CrossOrigin
     """How browsers are let in from elsewhere: by Jetty's filter, by its handler (Jetty 12)."""
+    rest_location_verbatim: bool
+    """A `Location` escapes only what may not stand in a path; braces are a template."""
     rest_kip_offsets: bool
     """Offsets are answered, and may be asked for, in the representation of KIP-875."""
     rest_kip_topics_reset: bool

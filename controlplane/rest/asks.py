@@ -3,6 +3,7 @@
 Whether it can be done is decided where the state is known (`core.decide`).
 """
 
+from collections.abc import Container
 from typing import NamedTuple
 
 from controlplane.core import commands, java
@@ -24,6 +25,8 @@ class Asking(NamedTuple):
     """It comes from a worker that has signed it with the cluster's key (KIP-507)."""
     signature: Signature | None = None
     """What is still to be checked of that."""
+    known: Container[str] = frozenset()
+    """Names of the connectors that exist; filled only for routes that need it."""
 
     def flag(self, name: str) -> bool:
         """A query parameter as Java's `Boolean.valueOf` reads it: what is not true is false."""
@@ -50,7 +53,12 @@ def put_config(asking: Asking, name: str) -> AnyCommand:
 
 def patch_config(asking: Asking, name: str) -> AnyCommand:
     """`PATCH /connectors/{c}/config`."""
-    return commands.PatchConfig(name, bodies.patch(asking.body, asking.profile))
+    found = bodies.patch(asking.body, asking.profile)
+    if found is not None:
+        return commands.PatchConfig(name, found)
+    if name not in asking.known:
+        raise NotFound(f"Connector {name} not found")
+    raise bodies.null_patch(asking.profile)
 
 
 def _named(name: str, config: bodies.Config) -> bodies.Config:

@@ -1,7 +1,6 @@
 """Outcomes → answers: what a release tells somebody whose command has been done."""
 
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import msgspec
 
@@ -15,6 +14,7 @@ from controlplane.core.state import ClusterState
 from controlplane.core.views import StatusView
 from controlplane.rest import entities
 from controlplane.rest.errors import ACCEPTED, CREATED, NO_CONTENT, OK, Answer
+from controlplane.rest.locations import location_of
 
 
 class Done(NamedTuple):
@@ -60,7 +60,7 @@ def config_written(done: Done) -> Answer:
     shown = entities.connector(found, profile)
     if not done.outcome.created:
         return Answer(OK, shown)
-    location = {"location": f"/connectors/{quote(name, safe='', errors='surrogatepass')}"}
+    location = {"location": location_of(name, profile)}
     if isinstance(done.command, CreateConnector) and done.command.initial_offsets is not None:
         return Answer(OK, {**shown, **done.outcome.facts}, headers=location)
     return Answer(CREATED, shown, headers=location)

@@ -4,7 +4,7 @@ What is read comes from `reads`, what is done from `writes`; both are tables of 
 they meet the world: the state that is known now, and whoever carries commands out.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from controlplane.controller.controller import TimedOut
 from controlplane.controller.outside import OutsideFailed
 from controlplane.controller.turns import TooMany
 from controlplane.core import views
-from controlplane.core.commands import AnyCommand
+from controlplane.core.commands import AnyCommand, PatchConfig
 from controlplane.core.java import hash_map_order
 from controlplane.core.plan import GroupOffsets, Rejected
 from controlplane.core.profiles import Profile
@@ -248,7 +248,8 @@ def _doing(route: writes.Route) -> Answering:
     async def answer(call: Call) -> Answer:
         call.check_present()
         signature = await _signature(call) if route.body == "bytes" else None
-        asking = asks.Asking(call.profile, call.query, call.body, signature=signature)
+        known = await _known(call) if route.command is PatchConfig else frozenset()
+        asking = asks.Asking(call.profile, call.query, call.body, signature=signature, known=known)
         return await _obeyed(call, route.meant(asking, *call.names))
 
     return answer
@@ -274,6 +275,12 @@ async def _signature(call: Call) -> Signature | None:
     """What tells that another worker asks, and the newest key that it can be checked with."""
     state = await call.service.follower.state(call.profile)
     return signatures.signature(call.request.headers, state.config.session_key)
+
+
+async def _known(call: Call) -> Container[str]:
+    """Names of the connectors that exist."""
+    state = await call.service.follower.state(call.profile)
+    return state.config.connectors
 
 
 async def _planned(call: Call, planner: Planner, command: AnyCommand) -> Answer:

@@ -4,7 +4,7 @@ Each row tells which command a request means (`asks`), and how its outcome is an
 Which rows there are, and the words for a request that means nothing, follow the release.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any, Literal, NamedTuple
 
 from controlplane.core import commands as c
@@ -48,11 +48,18 @@ class Route(NamedTuple):
 
 
 def command_of(
-    method: str, target: str, body: bytes | None, profile: Profile, *, signed: bool = False
+    method: str,
+    target: str,
+    body: bytes | None,
+    profile: Profile,
+    *,
+    signed: bool = False,
+    known: Container[str] = frozenset(),
 ) -> AnyCommand:
     """The command that a request means. `target` is the raw path with its query.
 
-    `signed` says that it comes from a worker of the cluster, with a signature that was checked.
+    `signed` says that it comes from a worker of the cluster, with a signature that was checked;
+    `known` are the names of the connectors that exist.
 
     Raises:
         RestError: a release refuses such a request whatever its state; the message is its own.
@@ -60,7 +67,7 @@ def command_of(
     path, query = parse_target(target, profile)
     route = _find(method, path, profile)
     names = names_in(route.template, path)
-    return route.meant(asks.Asking(profile, query, body, signed), *names)
+    return route.meant(asks.Asking(profile, query, body, signed, known=known), *names)
 
 
 def shown(done: outcomes.Done) -> Answer:

@@ -43,7 +43,7 @@ async def exchange(world: World, via: str, request: Request) -> Exchange:
         if request.method == "GET":
             reading = Reading(await asked.read(), world.plugins)
             return Exchange(answer(reading, request.target))
-        command = _command(request, asked)
+        command = await _command(request, asked)
         if asked.leads or not forwarding.forwards(command, asked.worker.profile):
             return await _carried_out(world, asked, command)
         return await _passed_on(world, asked, request, command)
@@ -64,7 +64,7 @@ async def _passed_on(
         return Exchange(forwarding.unreachable().answer(), passed_on=way)
     body = forwarding.body_passed_on(command, request.body, asked.worker.profile)
     try:
-        command = _command(request._replace(body=body, signed=False), leader)
+        command = await _command(request._replace(body=body, signed=False), leader)
     except RestError as error:
         return Exchange(error.answer(), passed_on=way)
     made = await _carried_out(world, leader, command)
@@ -74,9 +74,10 @@ async def _passed_on(
     )
 
 
-def _command(request: Request, by: Running) -> AnyCommand:
+async def _command(request: Request, by: Running) -> AnyCommand:
     method, target, body, signed = request
-    return command_of(method, target, body, by.worker.profile, signed=signed)
+    known = (await by.read()).config.connectors
+    return command_of(method, target, body, by.worker.profile, signed=signed, known=known)
 
 
 async def _carried_out(world: World, by: Running, command: AnyCommand) -> Exchange:

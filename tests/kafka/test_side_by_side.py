@@ -21,17 +21,9 @@ LINES = ["one", "two"]
 REQUESTS = 200
 """At least so many."""
 
-LOCATION = "Kafka puts a name into a Location as it is: ours can be asked, whatever the name"
 LOGGERS = "a worker's loggers are those of its libraries, and here no file has set their levels"
 
 _BOTH = {
-    "POST /connectors a+b": LOCATION,
-    "POST /connectors a;b": LOCATION,
-    "POST /connectors a&b=c": LOCATION,
-    "POST /connectors a/b": LOCATION,
-    "POST /connectors a{b}": LOCATION,
-    "POST /connectors a}b": LOCATION,
-    "POST /connectors a%2Fb": LOCATION,
     "GET /admin/loggers/root": LOGGERS,
 }
 _NEWER = {

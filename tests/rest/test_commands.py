@@ -1,5 +1,7 @@
 """Commands over HTTP: done once, shown before, as any release; and mounted in other programs."""
 
+from urllib.parse import quote
+
 import httpx
 import pytest
 from starlette.applications import Starlette
@@ -39,6 +41,63 @@ async def test_each_release_answers_as_itself() -> None:
         created = await client.post("/compat/3.9/connectors", json=NEW)
         assert created.headers["location"] == "http://connect/compat/3.9/connectors/new"
         assert (await client.get(created.headers["location"])).status_code == 200
+
+
+@pytest.mark.parametrize("release", ["3.8", "3.9", "4.1", "4.3"])
+async def test_a_patch_that_is_null_says_first_that_there_is_no_such_connector(
+    release: str,
+) -> None:
+    """A worker finds the connector before it looks into the patch."""
+    patch = {"content": "null", "headers": {"Content-Type": "application/json"}}
+    async with asked() as (_, client):
+        nobody = await client.patch(f"/compat/{release}/connectors/nobody/config", **patch)
+        assert nobody.status_code == 404
+        assert nobody.json()["message"] == "Connector nobody not found"
+        there = await client.patch(f"/compat/{release}/connectors/orders/config", **patch)
+        assert there.status_code == 500
+        assert there.json()["message"].endswith('because "patch" is null')
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("a+b&c", "a+b&c"),
+        ("a b", "a%20b"),
+        ("a/b", "a/b"),
+        ("a%2Fb", "a%2Fb"),
+        ("50%", "50%25"),
+        ("ä|", "%C3%A4%7C"),
+    ],
+)
+async def test_a_location_escapes_what_a_release_escapes(name: str, found: str) -> None:
+    """A worker keeps whatever may stand in a path; at the root a `Location` can be asked."""
+    config = ORDERS | {"name": name}
+    async with asked() as (_, client):
+        for release in ("2.3", "3.9", "4.3"):
+            base = f"/compat/{release}"
+            created = await client.post(f"{base}/connectors", json={"name": name, "config": config})
+            assert created.headers["location"] == f"http://connect{base}/connectors/{found}"
+            await client.delete(f"/connectors/{quote(name, safe='')}")
+        created = await client.post("/connectors", json={"name": name, "config": config})
+        assert (await client.get(created.headers["location"])).json()["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a{b}", "The template variable 'b' has no value"),
+        ("a}b", "java.net.URISyntaxException: Illegal character in path at index 13: "),
+        ("a{b", 'Invalid syntax in the template "/connectors/a{b". '),
+    ],
+)
+async def test_a_name_with_braces_has_no_location_in_a_release(name: str, message: str) -> None:
+    """A worker creates the connector, and then fails at the `Location`."""
+    config = ORDERS | {"name": name}
+    async with asked() as (_, client):
+        created = await client.post("/compat/3.9/connectors", json={"name": name, "config": config})
+        assert created.status_code == 500
+        assert created.json()["message"].startswith(message)
+        assert name in (await client.get("/connectors")).json()
 
 
 async def test_what_an_old_release_writes_is_its_own() -> None:

@@ -240,11 +240,13 @@ INFO = {
 
 
 def test_created_is_told_where() -> None:
-    """201 and where it is found, the name encoded whole."""
+    """201 and where it is found: by a release's rules, or with the name encoded whole."""
     answer = answered(commands.PutConfig("a", {}), Outcome(created=True))
     assert (answer.status, answer.body) == (201, INFO)
     command = commands.CreateConnector("ä/b c", {})
     answer = answered(command, Outcome(created=True), state=known("ä/b c"))
+    assert answer.headers == {"location": "/connectors/%C3%A4/b%20c"}
+    answer = answered(command, Outcome(created=True), OURS, state=known("ä/b c"))
     assert answer.headers == {"location": "/connectors/%C3%A4%2Fb%20c"}
 
 

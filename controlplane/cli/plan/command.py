@@ -157,7 +157,10 @@ async def _command(source: Source, state: ClusterState, question: _Question) -> 
     """The command that is asked for."""
     asked, profile = question.asked, question.context.profile
     if asked.undo is None:
-        return command_of(asked.method, asked.path, asked.body, profile, signed=asked.signed)
+        present, signed = state.config.connectors, asked.signed
+        return command_of(
+            asked.method, asked.path, asked.body, profile, signed=signed, known=present
+        )
     then = await (await source.at(asked.to)).state(profile)
     known = {*then.config.connectors, *state.config.connectors}
     if asked.undo not in known:

@@ -71,13 +71,16 @@ def config(body: bytes | None, profile: Profile) -> Config:
     return found
 
 
-def patch(body: bytes | None, profile: Profile) -> Config:
-    """The body of `PATCH /connectors/{c}/config`."""
+def patch(body: bytes | None, profile: Profile) -> Config | None:
+    """Read the body of `PATCH /connectors/{c}/config`; None: null, see `null_patch`."""
     found: Config | None = _read(body, texts, profile)
-    if found is None:
-        method = "java.util.Map.forEach(java.util.function.BiConsumer)"
-        raise _missing(profile, _null("patch", method))
     return found
+
+
+def null_patch(profile: Profile) -> RestError:
+    """Refusal of a patch that is null, which a worker notices once it has found the connector."""
+    method = "java.util.Map.forEach(java.util.function.BiConsumer)"
+    return _missing(profile, _null("patch", method))
 
 
 def alteration(body: bytes | None, profile: Profile) -> list[Offset]:
