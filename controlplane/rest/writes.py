@@ -5,7 +5,7 @@ Which rows there are, and the words for a request that means nothing, follow the
 """
 
 from collections.abc import Callable, Container, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 from controlplane.core import commands as c
 from controlplane.core.commands import AnyCommand
@@ -47,19 +47,23 @@ class Route(NamedTuple):
         return self.needs is None or getattr(profile, self.needs)
 
 
+class Circumstances(TypedDict, total=False):
+    """Facts beside a request that decide what it means."""
+
+    signed: bool
+    """It comes from a worker of the cluster, with a signature that was checked."""
+    known: Container[str]
+    """Names of the connectors that exist."""
+
+
 def command_of(
     method: str,
     target: str,
     body: bytes | None,
     profile: Profile,
-    *,
-    signed: bool = False,
-    known: Container[str] = frozenset(),
+    **circumstances: Unpack[Circumstances],
 ) -> AnyCommand:
     """The command that a request means. `target` is the raw path with its query.
-
-    `signed` says that it comes from a worker of the cluster, with a signature that was checked;
-    `known` are the names of the connectors that exist.
 
     Raises:
         RestError: a release refuses such a request whatever its state; the message is its own.
@@ -67,7 +71,7 @@ def command_of(
     path, query = parse_target(target, profile)
     route = _find(method, path, profile)
     names = names_in(route.template, path)
-    return route.meant(asks.Asking(profile, query, body, signed, known=known), *names)
+    return route.meant(asks.Asking(profile, query, body, **circumstances), *names)
 
 
 def shown(done: outcomes.Done) -> Answer:

@@ -48,12 +48,12 @@ async def test_a_patch_that_is_null_says_first_that_there_is_no_such_connector(
     release: str,
 ) -> None:
     """A worker finds the connector before it looks into the patch."""
-    patch = {"content": "null", "headers": {"Content-Type": "application/json"}}
+    at, headers = f"/compat/{release}/connectors", {"Content-Type": "application/json"}
     async with asked() as (_, client):
-        nobody = await client.patch(f"/compat/{release}/connectors/nobody/config", **patch)
+        nobody = await client.patch(f"{at}/nobody/config", content="null", headers=headers)
         assert nobody.status_code == 404
         assert nobody.json()["message"] == "Connector nobody not found"
-        there = await client.patch(f"/compat/{release}/connectors/orders/config", **patch)
+        there = await client.patch(f"{at}/orders/config", content="null", headers=headers)
         assert there.status_code == 500
         assert there.json()["message"].endswith('because "patch" is null')
 

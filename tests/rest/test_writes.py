@@ -26,7 +26,7 @@ V39 = Profile.of("3.9.1")
 
 
 def asked(
-    method: str, target: str, body: Any = None, profile: Profile = V39, **more: bool
+    method: str, target: str, body: Any = None, profile: Profile = V39, **more: Any
 ) -> AnyCommand:
     """The command of a request whose body is a JSON value."""
     sent = None if body is None else msgspec.json.encode(body)
