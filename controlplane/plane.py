@@ -20,6 +20,7 @@ import msgspec
 
 from controlplane.asof import read_history
 from controlplane.controller import Alone, Controller, Limits, Outside, Stepped, World
+from controlplane.controller.traces import command_of
 from controlplane.core.commands import AnyCommand, Asked, SetLoggerLevel
 from controlplane.core.context import Context, Worker
 from controlplane.core.decide.sinks import group_of
@@ -268,11 +269,22 @@ class ControlPlane:
             command_id=self._around.new_id() if key is None else key,
             at_ms=self._around.now_ms(),
             principal=principal,
+            keyed=key is not None,
         )
         ended = await self._controller.execute(asked, profile)
         if isinstance(command, SetLoggerLevel) and isinstance(ended, Outcome):
             self._loggers.obey(command, profile or self._context.profile)
         return ended
+
+    def command_of(self, key: str) -> AnyCommand | None:
+        """The command that was accepted under an idempotency key, as far as it is remembered.
+
+        Raises:
+            TypeError: the key is no text.
+        """
+        _check_text("a key", key)
+        trace = self.state.commands.get(key)
+        return None if trace is None else command_of(trace)
 
     async def group_offsets(self, connector: str) -> GroupOffsets:
         """What the consumer group of a sink connector has committed.

@@ -35,6 +35,7 @@ from controlplane.core.commands import (
     SetLoggerLevel,
 )
 from controlplane.core.context import Context
+from controlplane.core.decide.answers import answered
 from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.profiles import Profile
 from controlplane.core.recover import Failed, recover
@@ -276,7 +277,7 @@ class Controller:
                 await self._performing.refuse(asked, decision, self._limits.refusal_max_bytes)
             return decision
         try:
-            return await self._performing.perform(asked, decision)
+            return await self._performing.perform(asked, self._answered(state, asked, decision))
         except NotTakenBack as left:
             self._leave_half(asked, left)
             return left.failed
@@ -285,6 +286,9 @@ class Controller:
             step = failure.step if isinstance(failure, NotDone) else None
             self._doubt(asked, Failed(told, step))
             raise NotWritten(told) from failure
+
+    def _answered(self, state: ClusterState, asked: Asked, plan: Plan) -> Plan:
+        return answered(state, asked.command, plan, self._deciding.context.plugins)
 
     async def _knowing(self, command: AnyCommand, profile: Profile | None = None) -> ClusterState:
         """The state as a release knows it, with all in it that the command may concern."""
@@ -387,7 +391,8 @@ class Controller:
         state = await self._knowing(asked.command)
         found = recover(state, trace.accepted, self._deciding.context, failed)
         if found.rejected is None:
-            await self._performing.perform(asked, found.plan, accepted=True)
+            plan = self._answered(state, asked, found.plan)
+            await self._performing.perform(asked, plan, accepted=True)
         else:  # where it is given up, no step is to be taken back
             await self._performing.take_back(asked, found.plan.steps, found.rejected)
         self._world.notices.warning(

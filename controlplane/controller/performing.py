@@ -184,7 +184,7 @@ class Performing:
     def _finished(self, asked: Asked, ended: Outcome | Rejected) -> list[Draft]:
         if self._topic is None:
             return []
-        return [traces.finished(self._topic, asked.command_id, self._now_ms(), ended)]
+        return [traces.finished(self._topic, asked, self._now_ms(), ended)]
 
 
 def _told(step: Step, failure: Exception) -> str:

@@ -1,11 +1,13 @@
 """What the command topic is told of a command: accepted, finished, refused; and reading it back."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from controlplane.core.codec import encode_command
-from controlplane.core.commands import AnyCommand, Asked, Command
+from controlplane.core.commands import AnyCommand, Asked, RestoreConnector
+from controlplane.core.decide.answers import without_answer
 from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected
 from controlplane.core.records import (
     CommandAccepted,
@@ -17,21 +19,62 @@ from controlplane.core.state import CommandTrace
 
 DONE, FAILED = "done", "failed"
 
+NESTED_MOST = 100
+"""Levels of a config that is stored with an answer. REST takes one level."""
+
 
 def accepted(topic: str, asked: Asked, plan: Plan | None) -> Draft:
     """The command begins. A plan of a single batch need not be kept: there is no half of it."""
-    told = None if plan is None else msgspec.to_builtins(plan)
+    told = None
+    if plan is not None:
+        bare = msgspec.structs.replace(plan, outcome=without_answer(plan.outcome))
+        told = msgspec.to_builtins(bare)
     record = CommandAccepted(
         asked.command_id, asked.at_ms, asked.principal, msgspec.to_builtins(asked.command), told
     )
     return _draft(topic, record)
 
 
-def finished(topic: str, command_id: str, at_ms: int, ended: Outcome | Rejected) -> Draft:
-    """The command has ended, with what the asker is told."""
-    kind = DONE if isinstance(ended, Outcome) else FAILED
-    told: dict[str, Any] = {"ended": kind, **msgspec.to_builtins(ended)}
-    return _draft(topic, CommandFinished(command_id, at_ms, told))
+def finished(topic: str, asked: Asked, at_ms: int, ended: Outcome | Rejected) -> Draft:
+    """The command has ended, with what the asker is told.
+
+    The whole answer is stored only under a key of the asker's, who may use it again. It is never
+    larger than the config and the reported statuses of the connector.
+    """
+    if isinstance(ended, Rejected):
+        return _ended_draft(topic, asked, at_ms, {"ended": FAILED, **msgspec.to_builtins(ended)})
+    bare = {"ended": DONE, **msgspec.to_builtins(without_answer(ended))}
+    storable = ended.connector is None or _is_flat_enough(ended.connector.config)
+    told = bare | _answer(asked, ended) if asked.keyed and storable else bare
+    return _ended_draft(topic, asked, at_ms, told)
+
+
+def _ended_draft(topic: str, asked: Asked, at_ms: int, told: dict[str, Any]) -> Draft:
+    return _draft(topic, CommandFinished(asked.command_id, at_ms, told))
+
+
+def _answer(asked: Asked, ended: Outcome) -> dict[str, Any]:
+    """The answer; a config that the accepted command has already is not stored again."""
+    told: dict[str, Any] = msgspec.to_builtins(ended)
+    if ended.connector is not None:
+        known: Mapping[str, Any] = getattr(asked.command, "config", None) or {}
+        if [*ended.connector.config.items()] == [*known.items()]:  # in the same order
+            told["connector"]["config"] = None
+    return told
+
+
+def _is_flat_enough(config: Mapping[str, Any]) -> bool:
+    """Whether the command topic can hold a config: foreign ones nest more deeply than JSON may."""
+    level: list[Any] = [config]
+    for _ in range(NESTED_MOST):
+        level = [member for item in level for member in _members(item)]
+    return not level
+
+
+def _members(item: Any) -> Iterable[Any]:
+    if isinstance(item, Mapping):
+        return item.values()
+    return item if isinstance(item, list | tuple) else ()
 
 
 def refused(topic: str, asked: Asked, rejected: Rejected, most: int) -> Draft:
@@ -60,19 +103,32 @@ def ended(trace: CommandTrace) -> Outcome | Rejected | None:
     if trace.finished is None:
         return None
     told = dict(trace.finished.outcome)
-    if told.pop("ended", DONE) == DONE:
-        return msgspec.convert(told, Outcome)
-    return msgspec.convert(told, Rejected)
+    if told.pop("ended", DONE) != DONE:
+        return msgspec.convert(told, Rejected)
+    connector = told.get("connector")
+    if connector is not None and connector["config"] is None:
+        assert trace.accepted is not None
+        told["connector"] = {**connector, "config": trace.accepted.command["config"]}
+    return msgspec.convert(told, Outcome)
 
 
 def is_of(trace: CommandTrace, command: AnyCommand) -> bool:
-    """Whether this was the command that was accepted: JSON knows no tuples, so it is read first."""
-    assert trace.accepted is not None
-    try:
-        accepted: Command = msgspec.convert(trace.accepted.command, AnyCommand)
-    except msgspec.ValidationError:
-        return False
+    """Whether this was the command that was accepted."""
+    accepted = command_of(trace)
+    if isinstance(command, RestoreConnector) and getattr(accepted, "moment", None) is None:
+        command = msgspec.structs.replace(command, moment=None)  # earlier versions did not keep it
     return accepted == command
+
+
+def command_of(trace: CommandTrace) -> AnyCommand | None:
+    """The command that was accepted; None: none was, or its record is no use."""
+    if trace.accepted is None:
+        return None
+    try:
+        accepted: AnyCommand = msgspec.convert(trace.accepted.command, AnyCommand)
+    except msgspec.ValidationError:
+        return None
+    return accepted
 
 
 def other_command(asked: Asked) -> Rejected:

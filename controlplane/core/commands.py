@@ -121,6 +121,8 @@ class RestoreConnector(ConnectorCommand, frozen=True, tag="restore"):
     config: Properties | None
     target: Target | None = None
     offsets: tuple[OffsetChange, ...] | None = None
+    moment: str | None = None
+    """The moment to go back to, as the asker wrote it; a repeated request is recognised by it."""
 
 
 class SetLoggerLevel(Command, frozen=True, tag="set-logger-level"):
@@ -158,3 +160,5 @@ class Asked(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     command_id: str
     at_ms: int
     principal: str = "anonymous"
+    keyed: bool = True
+    """Whether the asker chose the id, and may use it again. Only then is the answer stored."""

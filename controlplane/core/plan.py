@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from controlplane.core.records import Properties, Status
+
 # --- what a step does ---------------------------------------------------------------------------
 
 
@@ -140,6 +142,23 @@ _SENTENCES: Mapping[Reason, str] = {
 }
 
 
+class LeftConnector(msgspec.Struct, frozen=True, gc=False):
+    """A connector as a command has left it: the fields of `GET /connectors/{c}`."""
+
+    config: Properties
+    tasks: int
+    """Number of tasks."""
+    type: str
+
+
+class LeftStatus(msgspec.Struct, frozen=True, gc=False):
+    """The reported status of a connector when a restart was requested."""
+
+    type: str
+    connector: Status
+    tasks: tuple[tuple[int, Status], ...]
+
+
 class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """What the asker is told when all steps are done."""
 
@@ -150,6 +169,14 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     """What else the answer shows, e.g. `initial_offsets_response`."""
     refusal: Rejected | None = None
     """What the asker is told instead, where a release writes first and refuses then."""
+    release: str | None = None
+    """The release that answers. Set once the command is carried out (`decide.answers`), together
+    with the two fields below; the answer then depends on nothing else. None: a plan's outcome, or
+    one that an earlier version of this program stored."""
+    connector: LeftConnector | None = None
+    """The connector that the answer shows; None: the answer shows none, or there is none."""
+    status: LeftStatus | None = None
+    """The status that the answer shows."""
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

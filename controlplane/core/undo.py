@@ -9,7 +9,9 @@ from controlplane.core.commands import OffsetChange, RestoreConnector
 from controlplane.core.state import ClusterState
 
 
-def restoration(then: ClusterState, connector: str, *, offsets: bool = False) -> RestoreConnector:
+def restoration(
+    then: ClusterState, connector: str, *, offsets: bool = False, moment: str | None = None
+) -> RestoreConnector:
     """Put a connector back as a state of the past has it: config, target state, perhaps offsets.
 
     One that was not there then is taken away. Tasks and statuses follow from what workers do.
@@ -25,4 +27,5 @@ def restoration(then: ClusterState, connector: str, *, offsets: bool = False) ->
         config,
         then.config.targets.get(connector) if config is not None else None,
         kept if offsets else None,
+        moment,
     )

@@ -46,6 +46,10 @@ class Commands(Planner, Protocol):
         """Run a command to its end, once for each key, as a worker of this release."""
         ...
 
+    def command_of(self, key: str) -> AnyCommand | None:
+        """The command that was accepted under an idempotency key, as far as it is remembered."""
+        ...
+
     async def group_offsets(self, connector: str) -> GroupOffsets:
         """What the consumer group of a sink connector has committed.
 

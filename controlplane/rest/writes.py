@@ -78,7 +78,7 @@ def shown(done: outcomes.Done) -> Answer:
     """What the asker of a command is told when it has been done."""
     if done.outcome.refusal is not None:
         return refused(done.outcome.refusal).answer()
-    return _SHOWN[type(done.command)](done)
+    return _SHOWN[type(done.command)](done.as_first)
 
 
 def methods(path: tuple[str, ...], profile: Profile) -> list[str]:

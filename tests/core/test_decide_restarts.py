@@ -64,7 +64,7 @@ def test_the_answer_tells_what_will_be_restarted(
     """R4: of all, or of those that failed; the connector is the one without a number."""
     log: Log = [A, *reported("RUNNING", "RUNNING", "FAILED", "PAUSED")]
     outcome = planned(log, RestartConnector("a", *flags), "3.9").outcome
-    assert outcome == Outcome(facts={"restarting": instances})
+    assert outcome == Outcome(facts={"restarting": [*instances]})
 
 
 def test_without_a_status_releases_write_first_and_refuse_then() -> None:

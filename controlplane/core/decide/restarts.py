@@ -82,7 +82,7 @@ def _request(state: ClusterState, command: RestartConnector, context: Context) -
         if not context.profile.restart_writes_first:
             return refusal
         return Plan(steps, Outcome(refusal=refusal), "restart")
-    facts = {"restarting": _concerned(state, command, reported)}
+    facts = {"restarting": list(_concerned(state, command, reported))}  # as JSON has it
     return Plan(steps, Outcome(facts=facts), "restart")
 
 

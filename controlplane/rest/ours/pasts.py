@@ -48,9 +48,27 @@ async def meant_by_undo(call: Call) -> RestoreConnector:
     moment = call.asked("to")
     if not moment:
         raise BadQuestion("to= is missing: give a moment to go back to, e.g. to=config@57")
+    offsets = call.flag("offsets")
+    if (known := _repeated(call, name, moment, offsets=offsets)) is not None:
+        return known
     follower = call.service.follower
     then = (await follower.state_at(moment, call.profile)).state
     now = await follower.state(call.profile)
     if name not in then.config.connectors and name not in now.config.connectors:
         raise NotFound(f"There is no connector {name}, neither then nor now")
-    return restoration(then, name, offsets=call.flag("offsets"))
+    return restoration(then, name, offsets=offsets, moment=moment)
+
+
+def _repeated(call: Call, name: str, moment: str, *, offsets: bool) -> RestoreConnector | None:
+    """The undo that the request's key stands for, if it is the one that is asked for now.
+
+    The log may no longer hold that moment, and the connector may no longer be there.
+    """
+    commands = call.service.commands
+    if commands is None or call.key is None:
+        return None
+    known = commands.command_of(call.key)
+    if not isinstance(known, RestoreConnector):
+        return None
+    asked = name, moment, offsets
+    return known if (known.connector, known.moment, known.offsets is not None) == asked else None
