@@ -9,14 +9,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from controlplane.core.history import History, history
+from controlplane.core.entry import Entry
+from controlplane.core.history import Event, History, Reading, Search
 from controlplane.core.moments import UnknownMoment, check_length, is_vector, read_vector, shown
-from controlplane.core.order import entries_of
 from controlplane.core.profiles import KIP, Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.loading import load, own_topics, read_topics
 from controlplane.logs.cuts import Cut, fitted, padded
 from controlplane.logs.log import ReadableLog
+from controlplane.loop_slices import sliced
 from controlplane.recent import Recent
 from controlplane.snapshots.marks import ends_up_to, place_of
 
@@ -107,15 +108,26 @@ async def read_history(log: ReadableLog, state: ClusterState, connector: str) ->
     Raises:
         LogError: the log cannot be read.
     """
+    records = await read_records(log, state, connector)
+    reading = Reading(connector, state.profile, state.topics)
+    events: list[Event] = []
+    async for entry in sliced(records):
+        events += reading.apply(entry)
+    return History(records, events)
+
+
+async def read_records(log: ReadableLog, state: ClusterState, connector: str) -> list[Entry]:
+    """The records of a log about a connector, in the one order, up to where a state has been read.
+
+    Raises:
+        LogError: the log cannot be read.
+    """
     stop = state.ends_by_topic
-    batches = [batch async for batch in log.read(list(stop), stop=stop)]
-    return history(
-        entries_of(batches),
-        connector,
-        state.profile,
-        topics=state.topics,
-        exactly_once=state.exactly_once,
-    )
+    search = Search(connector, state.profile, state.topics, exactly_once=state.exactly_once)
+    async for batch in log.read(list(stop), stop=stop):
+        async for entry in sliced(batch.entries()):
+            search.look_at(entry)
+    return [entry async for entry in sliced(search.found())]
 
 
 async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> Cut:

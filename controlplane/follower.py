@@ -33,6 +33,7 @@ from controlplane.core.state import ClusterState, Topics
 from controlplane.loading import load
 from controlplane.logs.changes import Changes
 from controlplane.logs.log import LogError, LogUnavailable, MayBeInterrupted, ReadableLog
+from controlplane.loop_slices import sliced
 from controlplane.recent import Recent
 
 Ends = Mapping[str, Sequence[int]]
@@ -58,6 +59,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Time to the first new try after the log failed; it doubles from try to try."""
     retry_last_ms: int = 5_000
     """Longest time between two tries: as long as a broker may need to come back unnoticed."""
+
+
+AT_ONCE = 200
+"""Entries that are folded in one go; more of them are folded in slices, some 10 µs each."""
 
 
 class Notices(Protocol):
@@ -378,16 +383,20 @@ class Follower:
             while not pending.empty():
                 batches.append(pending.get_nowait())
             async with self._turn:
-                self._apply(batches)
+                await _to_its_end(self._apply(batches))
 
-    def _apply(self, batches: Sequence[Batch]) -> None:
+    async def _apply(self, batches: Sequence[Batch]) -> None:
         entries = in_order(entries_of(batches))
         for following in {*self._folds.values(), *self._held.values()}:
-            following.apply(entries)
-        for entry in entries:
-            parts = self._ends[entry.topic]
-            parts.extend([0] * (entry.partition + 1 - len(parts)))
-            parts[entry.partition] = max(parts[entry.partition], entry.offset + 1)
+            await following.apply(entries)
+        ends: dict[tuple[str, int], int] = {}
+        async for entry in sliced(entries):
+            place = entry.topic, entry.partition
+            ends[place] = max(ends.get(place, 0), entry.offset + 1)
+        for (topic, partition), end in ends.items():
+            parts = self._ends[topic]
+            parts.extend([0] * (partition + 1 - len(parts)))
+            parts[partition] = max(parts[partition], end)
         self._moved.tell()
 
     async def _until_other_topics(self, topics: Sequence[str]) -> None:
@@ -444,17 +453,21 @@ class _Following:
             self._state = self._worker.snapshot()
         return self._state
 
-    def apply(self, entries: Iterable[Entry]) -> None:
-        if not self.listeners:
+    async def apply(self, entries: Sequence[Entry]) -> None:
+        """Fold what has arrived together; nobody is shown a state in between."""
+        if not self.listeners and len(entries) <= AT_ONCE:
             self._worker.apply_all(entries)
             self._state = None
             return
-        for entry in entries:
-            before = self.state()
+        before = self.state()
+        async for entry in sliced(entries):
             self._worker.apply(entry)
-            self._state = None
-            for heard in self.listeners:
-                heard.listener(entry, before, self.state())
+            if self.listeners:
+                after = self._worker.snapshot()
+                for heard in self.listeners:
+                    heard.listener(entry, before, after)
+                before = after
+        self._state = None
 
 
 async def _first_of(*works: Coroutine[Any, Any, None]) -> None:
@@ -466,6 +479,19 @@ async def _first_of(*works: Coroutine[Any, Any, None]) -> None:
             task.result()
     finally:
         await _ended(tasks)
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await work that must not stop half-way: a cancellation is raised when the work has ended."""
+    task, cancelled = asyncio.ensure_future(work), False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+    task.result()
+    if cancelled:
+        raise asyncio.CancelledError
 
 
 async def _ended(tasks: Iterable["asyncio.Task[None]"]) -> None:

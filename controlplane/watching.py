@@ -10,15 +10,16 @@ from contextlib import ExitStack
 from functools import partial
 from typing import NamedTuple
 
-from controlplane.core.diff import Change, diff
+from controlplane.core.diff import Change, changed_by
 from controlplane.core.entry import Entry
-from controlplane.core.order import entries_of, in_order
+from controlplane.core.order import Ordering
 from controlplane.core.owners import owner
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.follower import Follower
 from controlplane.loading import load
 from controlplane.logs.log import LogNotUsable, ReadableLog
+from controlplane.loop_slices import sliced
 
 CHANGES_WAITING = 10_000
 """Changes that wait for one who watches: some MB. Who takes longer must look at the state."""
@@ -176,9 +177,12 @@ class Watching:
             exactly_once=known.exactly_once,
             stop=start,
         )
-        read = self._log.read(list(now), start, now)
+        ordering = Ordering()
+        async for batch in self._log.read(list(now), start, now):
+            async for entry in sliced(batch.entries()):
+                ordering.keep(ordering.rank(entry))
         before = fold.snapshot()
-        for entry in in_order(entries_of([batch async for batch in read])):
+        async for entry in sliced(ordering.entries()):
             fold.apply(entry)
             after = fold.snapshot()
             for one in _seen(entry, before, after):
@@ -189,7 +193,7 @@ class Watching:
 def _seen(entry: Entry, before: ClusterState, after: ClusterState) -> Iterator[Seen]:
     """What a record changes about the connector that it is about."""
     name = owner(entry.topic, entry.key, after.topics, after.profile)
-    found = [] if name is None else diff(before, after, name)
+    found = [] if name is None else changed_by(entry, before, after, name)
     for place, change in enumerate(found, 1):
         yield Seen(change, entry, after.ends_by_topic if place == len(found) else None)
 

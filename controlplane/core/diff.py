@@ -5,19 +5,22 @@ logs. The cause is the last record that changed the fact in either of them: for 
 record that they read differently.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
 
 from controlplane.core import javajson, views
 from controlplane.core.codec.offsets import frozen
-from controlplane.core.entry import Position
-from controlplane.core.records import Status
-from controlplane.core.source_partitions import apart
+from controlplane.core.codec.status import decode_status
+from controlplane.core.entry import Entry, Position
+from controlplane.core.records import ActiveTopic, Status, TaskStatus
+from controlplane.core.source_partitions import apart, narrowed
 from controlplane.core.state import Aspect, ClusterState
 
-__all__ = ["Aspect", "Change", "diff", "plain_status", "same"]
+__all__ = ["Aspect", "Change", "changed_by", "diff", "plain_status", "same"]
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -56,8 +59,58 @@ def diff(before: ClusterState, after: ClusterState, connector: str | None = None
 
     `connector` asks for its differences alone, which is quick where there are many offsets.
     """
-    old, new = dict(_facts(before, connector)), dict(_facts(after, connector))
-    states = before, after
+    if connector is not None:
+        return _differing((before, after), connector, _LOOKS)
+    old, new = dict(_facts(before, after)), dict(_facts(after, before))
+    return _changes(old, new, (before, after))
+
+
+def changed_by(
+    entry: Entry, before: ClusterState, after: ClusterState, connector: str
+) -> list[Change]:
+    """Every difference that one record made about its connector: `diff` of the states around it.
+
+    The cost is that of the record and of its changes, however much is known of the connector: only
+    facts are read that such a record can change. Where the log spells a source partition in several
+    ways, the spelling of the record counts.
+    """
+    topics = after.topics
+    if entry.topic == topics.config:
+        looks: list[_Look] = [_about_config, _about_target, _about_tasks]
+        if views.offsets_topics(before, connector) != views.offsets_topics(after, connector):
+            looks.append(_about_offsets)
+    elif entry.topic == topics.status:
+        looks = _looks_at_status(entry, after)
+    else:
+        looks = [_about_offsets]
+        before, after = (narrowed(state, connector, entry.key) for state in (before, after))
+    return _differing((before, after), connector, looks)
+
+
+def _looks_at_status(entry: Entry, state: ClusterState) -> list["_Look"]:
+    """Functions that read what a record of the status topic can change."""
+    match decode_status(entry.key, None, state.profile):
+        case TaskStatus(_, task, _):
+            return [partial(_about_task, task=task)]
+        case ActiveTopic(_, topic, _):
+            return [partial(_about_active_topic, topic=topic)]
+    return [_about_connector_status, _about_task_statuses]
+
+
+def _differing(
+    states: tuple[ClusterState, ClusterState], name: str, looks: Iterable["_Look"]
+) -> list[Change]:
+    """Differences between two states in what some functions read of a connector."""
+    old, new = (
+        dict(chain.from_iterable(look(state, name, other) for look in looks))
+        for state, other in (states, states[::-1])
+    )
+    return _changes(old, new, states)
+
+
+def _changes(
+    old: dict[_Place, _Fact], new: dict[_Place, _Fact], states: tuple[ClusterState, ...]
+) -> list[Change]:
     places = sorted(old.keys() | new.keys(), key=lambda place: (place[0], place[1].value, place[2]))
     changes = (_change(place, old.get(place), new.get(place), states) for place in places)
     return [change for change in changes if change is not None]
@@ -77,7 +130,7 @@ def _change(
 
 def same(one: Any, other: Any) -> bool:
     """Equal, kinds of numbers included: Java tells 1 from 1.0 and from true."""
-    return bool(frozen(one) == frozen(other))
+    return one is other or bool(frozen(one) == frozen(other))
 
 
 def _cause(facts: list[_Fact], states: tuple[ClusterState, ...]) -> Position | None:
@@ -87,18 +140,13 @@ def _cause(facts: list[_Fact], states: tuple[ClusterState, ...]) -> Position | N
     return max(known, key=lambda place: place.offset, default=None)
 
 
-def _facts(state: ClusterState, connector: str | None) -> _Facts:
-    if connector is not None:
-        yield from _facts_about(state, connector)
-        return
+def _facts(state: ClusterState, other: ClusterState) -> _Facts:
+    """Facts about every connector, without those that the other state shares."""
     known_of = apart(state)
     for name in _names(state):
-        yield from _facts_about(known_of(name), name)
-
-
-def _facts_about(state: ClusterState, name: str) -> _Facts:
-    for about in _ABOUT:
-        yield from about(state, name)
+        known = known_of(name)
+        for look in _LOOKS:
+            yield from look(known, name, other)
 
 
 def _names(state: ClusterState) -> list[str]:
@@ -109,38 +157,74 @@ def _names(state: ClusterState) -> list[str]:
     return sorted(names)
 
 
-def _about_config(state: ClusterState, name: str) -> _Facts:
+_Look = Callable[[ClusterState, str, ClusterState], _Facts]
+"""Reads facts of a state about a connector, and may leave out what the other state shares.
+
+Two states of one fold share every row that no record between them has replaced.
+"""
+
+
+def _about_config(state: ClusterState, name: str, other: ClusterState) -> _Facts:
+    config = state.config.connectors.get(name, {})
+    if config is other.config.connectors.get(name):
+        return
     whole = _Place(name, Aspect.CONFIG)
-    for key, value in state.config.connectors.get(name, {}).items():
+    for key, value in config.items():
         yield _Place(name, Aspect.CONFIG, key), _Fact(value, whole)
+
+
+def _about_target(state: ClusterState, name: str, _: ClusterState) -> _Facts:
     wanted = state.config.targets.get(name)
     if wanted is not None:
         place = _Place(name, Aspect.TARGET_STATE)
         yield place, _Fact(wanted.value, place)
 
 
-def _about_tasks(state: ClusterState, name: str) -> _Facts:
+def _about_tasks(state: ClusterState, name: str, other: ClusterState) -> _Facts:
     config, place = state.config, _Place(name, Aspect.TASKS)
     if config.task_ids(name):
         yield place, _Fact(len(config.task_ids(name)), place)
     if name in config.inconsistent:
         yield _Place(name, Aspect.INCONSISTENT), _Fact(value=True, changed=place)
-    count = config.task_counts.get(name, 0)
-    for task, properties in config.tasks.get(name, {}).items():
-        if task >= count:
-            continue
-        yield _Place(name, Aspect.TASK_CONFIG, str(task)), _Fact(properties, place)
+    count, tasks = config.task_counts.get(name, 0), config.tasks.get(name, {})
+    if tasks is other.config.tasks.get(name) and count == other.config.task_counts.get(name, 0):
+        return
+    listed = range(count) if 0 <= count < len(tasks) else tasks  # ids beyond the count stay
+    for task in listed:
+        if task < count and task in tasks:
+            yield _Place(name, Aspect.TASK_CONFIG, str(task)), _Fact(tasks[task], place)
 
 
-def _about_status(state: ClusterState, name: str) -> _Facts:
-    status, place = state.status, _Place(name, Aspect.STATUS)
-    reported = status.connectors.get(name)
+def _about_connector_status(state: ClusterState, name: str, _: ClusterState) -> _Facts:
+    reported = state.status.connectors.get(name)
     if reported is not None:
+        place = _Place(name, Aspect.STATUS)
         yield place, _Fact(plain_status(reported), place)
-    for task, report in status.tasks.get(name, {}).items():
+
+
+def _about_task_statuses(state: ClusterState, name: str, other: ClusterState) -> _Facts:
+    tasks = state.status.tasks.get(name, {})
+    if tasks is not other.status.tasks.get(name):
+        for task in tasks:
+            yield from _about_task(state, name, other, task=task)
+
+
+def _about_task(state: ClusterState, name: str, _: ClusterState, *, task: int) -> _Facts:
+    report = state.status.tasks.get(name, {}).get(task)
+    if report is not None:
         place = _Place(name, Aspect.TASK_STATUS, str(task))
         yield place, _Fact(plain_status(report), place)
-    for topic in status.active_topics.get(name, {}):
+
+
+def _about_active_topics(state: ClusterState, name: str, other: ClusterState) -> _Facts:
+    topics = state.status.active_topics.get(name, {})
+    if topics is not other.status.active_topics.get(name):
+        for topic in topics:
+            yield from _about_active_topic(state, name, other, topic=topic)
+
+
+def _about_active_topic(state: ClusterState, name: str, _: ClusterState, *, topic: str) -> _Facts:
+    if topic in state.status.active_topics.get(name, {}):
         place = _Place(name, Aspect.ACTIVE_TOPIC, topic)
         yield place, _Fact(value=True, changed=place)
 
@@ -151,7 +235,7 @@ def plain_status(status: Status) -> dict[str, Any]:
     return shown | ({"trace": status.trace} if status.trace else {})
 
 
-def _about_offsets(state: ClusterState, name: str) -> _Facts:
+def _about_offsets(state: ClusterState, name: str, _: ClusterState) -> _Facts:
     topic = views.offsets_topics(state, name)[0]
     for view in views.source_offsets(state, name):
         item = javajson.encode(dict(sorted(view.partition.items()))).decode("utf-8", "replace")
@@ -159,9 +243,12 @@ def _about_offsets(state: ClusterState, name: str) -> _Facts:
         yield place, _Fact(view.offset, place, ((topic, view.raw), (topic, view.key)))
 
 
-_ABOUT: tuple[Callable[[ClusterState, str], _Facts], ...] = (
+_LOOKS: tuple[_Look, ...] = (
     _about_config,
+    _about_target,
     _about_tasks,
-    _about_status,
+    _about_connector_status,
+    _about_task_statuses,
+    _about_active_topics,
     _about_offsets,
 )

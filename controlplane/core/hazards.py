@@ -234,20 +234,22 @@ def _config_offset(tail: Sequence[Entry], profile: Profile, *, exactly_once: boo
 
 def _status_order(log: _Log, profile: Profile) -> Iterator[Hazard]:
     """A connector's status tombstone and its tasks' statuses lie in different partitions."""
-    removed: dict[str, list[Position]] = defaultdict(list)
+    removed: dict[str, dict[int, Position]] = defaultdict(dict)  # by partition, the last one last
     tasks: dict[tuple[str, int], Position] = {}
     for entry in log.visible(log.topics.status):
         match decode_status(entry.key, entry.value, profile):
             case ConnectorStatus(name, None):
-                removed[name].append(entry.position)
+                removed[name].pop(entry.partition, None)
+                removed[name][entry.partition] = entry.position
             case TaskStatus(name, task, None):
                 tasks.pop((name, task), None)
             case TaskStatus(name, task, _):
                 tasks[name, task] = entry.position
     for (name, task), position in tasks.items():
-        rivals = [one for one in removed[name] if one.partition != position.partition]
-        if rivals:
-            where = f"{rivals[-1].partition}:{rivals[-1].offset}"
+        latest = reversed(removed[name].values())
+        rival = next((one for one in latest if one.partition != position.partition), None)
+        if rival is not None:
+            where = f"{rival.partition}:{rival.offset}"
             reason = f"task {task} is shown only if read after the tombstone at status@{where}"
             yield Hazard(Danger.PARTITION_ORDER, position, reason, name)
 

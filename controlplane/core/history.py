@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from controlplane.core.codec.config import decode_config
 from controlplane.core.codec.offsets import decode_offset, decode_partition, frozen
-from controlplane.core.diff import Aspect, diff
+from controlplane.core.diff import Aspect, changed_by
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import Fold, Kind
-from controlplane.core.order import in_order
+from controlplane.core.order import Ordering
 from controlplane.core.owners import owner
 from controlplane.core.profiles import Profile
 from controlplane.core.records import (
@@ -83,24 +83,61 @@ def history(
     exactly_once: bool = False,
 ) -> History:
     """The history of a connector, as a worker of a release reads these records."""
-    worker = Fold(profile, topics=topics, exactly_once=exactly_once)
-    ordered = in_order(entries)  # all of them: what is not seen has its place all the same
-    seen = (one for one in ordered if not one.aborted or worker.sees_aborted(one.topic))
-    records = list(concerning(seen, name, worker.topics, profile))
-    return History(records, list(events(records, name, profile, worker.topics)))
+    search = Search(name, profile, topics, exactly_once=exactly_once)
+    for entry in entries:
+        search.look_at(entry)
+    records = list(search.found())
+    return History(records, list(events(records, name, profile, topics or Topics())))
 
 
 def concerning(
     entries: Iterable[Entry], name: str, topics: Topics, profile: Profile
 ) -> Iterator[Entry]:
     """The records about one connector, in the order given: as the worker reads their keys."""
-    owners: dict[tuple[str, bytes | None], str | None] = {}
-    for entry in entries:
+    owners = _Owners(topics, profile)
+    return (entry for entry in entries if owners.of(entry) == name)
+
+
+class _Owners:
+    """The connectors that records are about; each key is read once."""
+
+    def __init__(self, topics: Topics, profile: Profile) -> None:
+        self._topics = topics
+        self._profile = profile
+        self._known: dict[tuple[str, bytes | None], str | None] = {}
+
+    def of(self, entry: Entry) -> str | None:
+        """The connector that a record is about."""
         place = entry.topic, entry.key
-        if place not in owners:
-            owners[place] = owner(*place, topics, profile)
-        if owners[place] == name:
-            yield entry
+        if place not in self._known:
+            self._known[place] = owner(*place, self._topics, self._profile)
+        return self._known[place]
+
+
+class Search:
+    """Finds the records about one connector in a log that is read step by step.
+
+    The partitions come in any order, the records of each by their offsets.
+    """
+
+    def __init__(
+        self, name: str, profile: Profile, topics: Topics | None = None, *, exactly_once: bool
+    ) -> None:
+        self._name = name
+        self._worker = Fold(profile, topics=topics, exactly_once=exactly_once)
+        self._owners = _Owners(self._worker.topics, profile)
+        self._ordering = Ordering()
+
+    def look_at(self, entry: Entry) -> None:
+        """Look at the next record; one that the worker does not see has its rank all the same."""
+        placed = self._ordering.rank(entry)
+        unseen = entry.aborted and not self._worker.sees_aborted(entry.topic)
+        if not unseen and self._owners.of(entry) == self._name:
+            self._ordering.keep(placed)
+
+    def found(self) -> Iterator[Entry]:
+        """The records that were found, in the one order."""
+        return self._ordering.entries()
 
 
 def events(
@@ -149,9 +186,8 @@ def _changes(entry: Entry, name: str, before: ClusterState, after: ClusterState)
     was_there, is_there = (name in state.config.connectors for state in (before, after))
     if was_there != is_there:
         yield Event(entry, None, "connector", note="created" if is_there else "removed")
-    for one in diff(before, after):
-        if one.connector == name:
-            yield Event(entry, one.aspect, one.item, one.before, one.after)
+    for one in changed_by(entry, before, after, name):
+        yield Event(entry, one.aspect, one.item, one.before, one.after)
 
 
 class _Offsets:

@@ -10,7 +10,9 @@ A point in time is a cut through all partitions: a vector of end offsets.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import merge
 from itertools import accumulate
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -49,6 +51,9 @@ class Placed(NamedTuple):
     entry: Entry
 
 
+_RANK = itemgetter(0, 1, 2, 3)
+
+
 def placed(entries: Iterable[Entry]) -> list[Placed]:
     """Entries in the one order, each with its rank. Within a partition offsets must ascend.
 
@@ -56,13 +61,34 @@ def placed(entries: Iterable[Entry]) -> list[Placed]:
     running maximum of the prefix could change can only be in the partition that reaches furthest,
     and comes first either way.
     """
-    latest: dict[tuple[str, int], int] = {}
-    ranked = []
-    for entry in entries:
+    return sorted(map(Ordering().rank, entries), key=_RANK)
+
+
+class Ordering:
+    """Puts the entries of a log into the one order, in steps of which none takes long.
+
+    Partitions come in any order, the entries of each by their offsets. Every entry is ranked, also
+    one that is not kept: its timestamp counts for those behind it.
+    """
+
+    def __init__(self) -> None:
+        self._latest_ms: dict[tuple[str, int], int] = {}
+        self._kept: dict[tuple[str, int], list[Placed]] = {}
+
+    def rank(self, entry: Entry) -> Placed:
+        """The next entry with its rank."""
         place = entry.topic, entry.partition
-        latest[place] = time_ms = max(entry.timestamp, latest.get(place, entry.timestamp))
-        ranked.append(Placed(time_ms, entry.partition, entry.offset, entry.topic, entry))
-    return sorted(ranked, key=lambda one: one[:4])
+        time_ms = max(entry.timestamp, self._latest_ms.get(place, entry.timestamp))
+        self._latest_ms[place] = time_ms
+        return Placed(time_ms, entry.partition, entry.offset, entry.topic, entry)
+
+    def keep(self, placed: Placed) -> None:
+        """Keep an entry that was ranked."""
+        self._kept.setdefault((placed.topic, placed.partition), []).append(placed)
+
+    def entries(self) -> Iterator[Entry]:
+        """The entries that were kept, in the one order."""
+        return (one.entry for one in merge(*self._kept.values(), key=_RANK))
 
 
 def in_order(entries: Iterable[Entry]) -> list[Entry]:

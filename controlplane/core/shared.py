@@ -168,22 +168,23 @@ class NestedCopyOnWrite(CopyOnWrite[K, dict[I, V]], Generic[K, I, V]):
 
     def put(self, key: K, item: I, value: V) -> None:
         """Set one item of an inner dict, which is made if it is not there."""
+        self._own(key)[item] = value
+
+    def _own(self, key: K) -> dict[I, V]:
+        """The inner dict of a key, which no snapshot shares."""
         outer = self.writable()
         if key not in self._copied:
             outer[key] = dict(outer.get(key, ()))
             self._copied.add(key)
-        outer[key][item] = value
+        return outer[key]
 
     def discard(self, key: K, item: I) -> bool:
         """Remove one item, and an inner dict that is empty then; whether it was there."""
-        present = self.items.get(key, {})
-        if item not in present:
+        if item not in self.items.get(key, {}):
             return False
-        rest = {one: value for one, value in present.items() if one != item}
-        self._copied.discard(key)
-        if rest:
-            self.writable()[key] = rest
-        else:
+        inner = self._own(key)
+        del inner[item]
+        if not inner:
             self.drop(key)
         return True
 

@@ -1,6 +1,7 @@
 """Records and positions as people are shown them: on one line, secrets hidden."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -18,6 +19,12 @@ VALUE_CHARACTERS = 160
 
 DOCUMENT_CHARACTERS = 1 << 20
 """How much of it comes in JSON: all, unless somebody wrote more than Kafka takes by default."""
+
+CHANGE_CHARACTERS = 1 << 14
+"""Longest value of a change in JSON, longer ones are told by a digest: a page holds thousands."""
+
+WORDS_CHARACTERS = 2_000
+"""Longest description of a change in JSON."""
 
 OFFSETS_IN_A_ROW = 10
 """A run of source offsets longer than this is shortened for people."""
@@ -69,16 +76,44 @@ def document(entry: Entry) -> dict[str, Any]:
     }
 
 
-def of_event(event: Event) -> dict[str, Any]:
-    """What a record did to a connector, as JSON for people."""
-    before, after = event.values
+def reference(entry: Entry) -> dict[str, Any]:
+    """A record as JSON for people, without its value: its place, its time and its key."""
     return {
-        "record": document(event.entry),
-        "what": event.what,
-        "words": event.words,
-        "before": before,
-        "after": after,
+        **entry.position._asdict(),
+        "timestamp": entry.timestamp,
+        "key": None if entry.key is None else key(entry),
     }
+
+
+def of_event(event: Event) -> dict[str, Any]:
+    """A change of a connector as JSON for people: before and after, with the record's place.
+
+    A value of more than `CHANGE_CHARACTERS` is told by its digest. Of two task configs only the
+    members that differ are told.
+    """
+    before, after = event.values
+    if event.aspect is Aspect.TASK_CONFIG and before and after:
+        before, after = _differing(before, after), _differing(after, before)
+    return {
+        "record": reference(event.entry),
+        "what": event.what,
+        "words": short(event.words, WORDS_CHARACTERS),
+        "before": _digested(before),
+        "after": _digested(after),
+    }
+
+
+def _differing(values: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if others.get(name) != value}
+
+
+def _digested(value: Any) -> Any:
+    """The value, or where it is long its size and digest; secrets are hidden in it already."""
+    text = value if isinstance(value, str) else json_line(value)
+    if len(text) <= CHANGE_CHARACTERS:
+        return value
+    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return {"characters": len(text), "sha256": digest}
 
 
 def shortened(found: Iterable[Event]) -> Iterator[Event]:

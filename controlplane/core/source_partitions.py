@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from controlplane.core.codec.offsets import Identity, decode_partition, encode_partition, identity
+from controlplane.core.profiles import Profile
 from controlplane.core.records import Invalid, Properties, SourcePartition
 from controlplane.core.state import ClusterState, OffsetState
 
@@ -70,20 +71,33 @@ def listed(
     return found
 
 
-def apart(state: ClusterState) -> Callable[[str], ClusterState]:
-    """For whoever asks for all connectors: the state, with no other offsets than one may have.
+def narrowed(state: ClusterState, connector: str, key: bytes | None) -> ClusterState:
+    """The state with the offsets of one source partition only: that of a raw key."""
+    subject = decode_partition(key, state.profile)
+    keys = [key]
+    if not isinstance(subject, Invalid):
+        keys.append(encode_partition(connector, subject.partition))
+    offsets = {
+        topic: msgspec.structs.replace(
+            known, values={one: known.values[one] for one in keys if one in known.values}
+        )
+        for topic, known in state.offsets.items()
+    }
+    return msgspec.structs.replace(state, offsets=offsets)
 
-    To look through all keys for each of them would take the product of the two.
+
+def apart(state: ClusterState) -> Callable[[str], ClusterState]:
+    """A function from a connector's name to the state with that connector's offsets only.
+
+    Each key is looked at once. A caller that lists the partitions of every connector would look
+    at each key once for each connector.
     """
-    parts = {topic: _by_name(known) for topic, known in state.offsets.items()}
+    parts = {topic: _by_name(known, state.profile) for topic, known in state.offsets.items()}
 
     def of_one(name: str) -> ClusterState:
         """The state as far as one connector is concerned."""
-        raw = name.encode("utf-8", "surrogatepass")
         offsets = {
-            topic: msgspec.structs.replace(
-                known, values=parts[topic].get(raw, {}) | parts[topic][None]
-            )
+            topic: msgspec.structs.replace(known, values=parts[topic].get(name, {}))
             for topic, known in state.offsets.items()
         }
         return msgspec.structs.replace(state, offsets=offsets)
@@ -91,14 +105,18 @@ def apart(state: ClusterState) -> Callable[[str], ClusterState]:
     return of_one
 
 
-def _by_name(topic: OffsetState) -> dict[bytes | None, dict[bytes | None, bytes | None]]:
-    """Keys that mean what they say, by the name in them; all others (None) may be anybody's."""
-    found: dict[bytes | None, dict[bytes | None, bytes | None]] = {None: {}}
+def _by_name(topic: OffsetState, profile: Profile) -> dict[str, dict[bytes | None, bytes | None]]:
+    """The values of each connector. A key that does not mean what it says is parsed."""
+    found: dict[str, dict[bytes | None, bytes | None]] = {}
     for key, value in topic.values.items():
-        if key is None or not _is_plain(key):
-            found[None][key] = value
+        if key is not None and _is_plain(key):
+            name = key[2 : key.find(b'"', 2)].decode("ascii")
         else:
-            found.setdefault(key[2 : key.find(b'"', 2)], {})[key] = value
+            subject = decode_partition(key, profile)
+            if isinstance(subject, Invalid):
+                continue
+            name = subject.connector
+        found.setdefault(name, {})[key] = value
     return found
 
 

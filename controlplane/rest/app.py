@@ -38,11 +38,15 @@ from controlplane.rest.errors import (
     RestError,
     allowed,
 )
+from controlplane.rest.leaving import ClientLeft, unless_left
 from controlplane.rest.repeating import Repeat
 from controlplane.rest.requests import Request, as_accepted, read_request
 from controlplane.rest.wire import response
 
 __all__ = ["NOTICE", "App"]
+
+CLIENT_LEFT = 499
+"""Status of a request in the log whose client left before the answer; it is sent to nobody."""
 
 PAGED = ("GET", "HEAD", "POST")
 """Methods for which Jetty 12 writes a page about a path that it refuses."""
@@ -111,6 +115,8 @@ class App:
             return NotReady(str(error)).answer()
         except (UnknownMoment, UnknownRelease) as error:
             return BadQuestion(str(error)).answer()
+        except ClientLeft:
+            return Answer(CLIENT_LEFT, "", None)
         except Exception as error:
             self._logger.exception("defect", target=request.target)
             return _defect(error)
@@ -134,7 +140,11 @@ class App:
             body = await _body_of(receive)
             if body and endpoint.consumes_json(profile) and "content-type" not in request.headers:
                 raise MissingMediaType
-        given = await endpoint.answer(Call(self._service, request, profile, names, query, body))
+        work = endpoint.answer(Call(self._service, request, profile, names, query, body))
+        if endpoint.reads_log and receive is not None:
+            given = await unless_left(work, receive)
+        else:
+            given = await work
         return given._replace(content_type=as_accepted(given.content_type, request.headers))
 
     def _on_log(self) -> tuple[str, ...]:

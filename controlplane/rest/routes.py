@@ -78,6 +78,8 @@ class Endpoint(NamedTuple):
     """What it answers with, and so what an `Accept` must admit."""
     ours: bool = False
     """Connect has nothing like it."""
+    reads_log: bool = False
+    """Whether it reads the log, which may take long: it is given up when the client leaves."""
 
 
 def at(
@@ -393,11 +395,13 @@ def _of_the_worker() -> Iterator[Endpoint]:
     yield Endpoint("PUT", _LEVEL, has_loggers, _changing_loggers(), reads_body=True)
 
 
+_HISTORY = ("connectors", "{}", "history")
+
 _OURS = (
-    Endpoint("GET", ("connectors", "{}", "history"), _always, pasts.show_history),
+    Endpoint("GET", _HISTORY, _always, pasts.show_history, reads_log=True),
     Endpoint("POST", ("connectors", "{}", "undo"), _always, _undo, changes=True),
     Endpoint("GET", ("targets",), _always, targets.show_targets),
-    Endpoint("GET", ("commands",), _always, trail.show_trail),
+    Endpoint("GET", ("commands",), _always, trail.show_trail, reads_log=True),
     Endpoint("GET", ("watch",), _always, watch.watch, takes="text/event-stream"),
     Endpoint("GET", ("openapi.json",), _always, _describe),
 )

@@ -18,6 +18,7 @@ STATE = {
         "controller",
         "follower",
         "loading",
+        "loop_slices",
         "asof",
         "recent",
         "retention",

@@ -32,7 +32,12 @@ async def show(source: Source, profile: Profile, output: str, name: str) -> None
         raise Refused(f"no record of this log concerns a connector {name!r}: check the name")
     if output == "json":
         about = source.about | {"profile": profile.release, "connector": name}
-        print_json(about | {"events": [records.of_event(event) for event in told.events]})
+        entries = {event.entry.position: event.entry for event in told.events}
+        print_json(
+            about
+            | {"events": [records.of_event(event) for event in told.events]}
+            | {"records": [records.document(entry) for entry in entries.values()]}
+        )
         return
     _print(told.events, source.topics)
     acted = {event.entry.position for event in told.events}

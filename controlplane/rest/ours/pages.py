@@ -1,38 +1,64 @@
 """Long answers page by page: `limit=` how many, `after=` the last one that is known already."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import BadQuestion
 
 T = TypeVar("T")
 
+PAGE_CHARACTERS = 1 << 22
+"""A page ends behind the row with which it becomes longer than this, whatever its limit says."""
+
 LIMIT_USUAL = 1_000
 LIMIT_MOST = 10_000
 """Rows of one answer: some MB, which a browser still shows."""
 
 
-def page_of(
-    rows: Sequence[T], call: Call, place: Callable[[T], str]
-) -> tuple[Sequence[T], str | None]:
-    """One page, and what to give as `after=` for the next one; None: this is the last.
+class Page(Generic[T]):
+    """A page of rows that come one by one; nothing is kept of those in front of it.
 
-    Raises:
-        BadQuestion: no such number, no such row.
+    Several rows may share a place; the page may end between two of them. `after=` is a place, or a
+    place and how many of its rows are known: `connect-configs:0:57#12`.
     """
-    begin = 0
-    after = call.asked("after")
-    if after is not None:
-        known = [at for at, row in enumerate(rows) if place(row) == after]
-        if not known:
-            raise BadQuestion(f"after={after} names nothing here: leave it out to begin anew")
-        begin = known[-1] + 1
-    end = begin + limit_of(call)
-    while end < len(rows) and place(rows[end]) == place(rows[end - 1]):
-        end += 1  # what has one place stays together, or the next page would begin behind it
-    further = place(rows[end - 1]) if end < len(rows) else None
-    return rows[begin:end], further
+
+    def __init__(self, call: Call, place: Callable[[T], str]) -> None:
+        self.rows: list[Any] = []
+        self._place = place
+        self._limit = limit_of(call)
+        self._after = call.asked("after")
+        self._found = self._after is None
+        self._last, self._count = "", 0
+        self._characters = 0
+        self.next: str | None = None
+        """What to give as `after=` for the next page; None: this is the last."""
+
+    def is_in(self, row: T) -> bool:
+        """Whether the next row belongs on the page; `next` is set as soon as one comes too late."""
+        place = self._place(row)
+        before, count = self._last, self._count
+        self._count = count + 1 if place == before else 1
+        self._last = place
+        if self._after in {place, f"{place}#{self._count}"}:
+            self._found = True
+            return False
+        if not self._found:
+            return False
+        if len(self.rows) < self._limit and self._characters < PAGE_CHARACTERS:
+            return True
+        self.next = f"{before}#{count}" if place == before else before
+        return False
+
+    def put(self, row: Any, characters: int) -> None:
+        """Put a row on the page, as it is shown, and so long."""
+        self.rows.append(row)
+        self._characters += characters
+
+    def check_begun(self) -> None:
+        """Refuse an `after=` that no row has. Raises `BadQuestion`."""
+        if not self._found:
+            raise BadQuestion(f"after={self._after} names nothing here: leave it out to begin anew")
 
 
 def limit_of(call: Call) -> int:

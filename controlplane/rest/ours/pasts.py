@@ -2,38 +2,67 @@
 
 from typing import Any
 
-from controlplane.asof import read_history
+from controlplane.asof import read_records
 from controlplane.core.commands import RestoreConnector
-from controlplane.core.shown_records import of_event
+from controlplane.core.entry import Entry, Position
+from controlplane.core.history import Event, Reading
+from controlplane.core.shown import json_line
+from controlplane.core.shown_records import document, of_event
 from controlplane.core.undo import restoration
+from controlplane.loop_slices import sliced
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import OK, Answer, BadQuestion, NotFound
-from controlplane.rest.ours.pages import page_of
+from controlplane.rest.ours.pages import Page
 
 
 async def show_history(call: Call) -> Answer:
-    """Every change of a connector, with its record, the oldest first. Secrets are hidden.
+    """Every change of a connector, with the place of its record, the oldest first.
 
-    `limit=` and `after=` (the record behind which to go on, as `connect-configs:0:57`) page.
+    Secrets are hidden. `limit=` and `after=` (as `next` of the page before says it) page;
+    `records=true` adds the records that made these changes, each once.
     """
     (name,) = call.names
     log = call.service.log
     assert log is not None  # else this endpoint is not there
+    with_records = call.flag("records")
+    page: Page[Event] = Page(call, lambda event: _place(event.entry.position))
     state, notices = await call.then()
-    told = await read_history(log, state, name)
-    if not told.records:
+    records = await read_records(log, state, name)
+    if not records:
         raise NotFound(f"No record of this log concerns a connector {name}")
-    events, further = page_of(told.events, call, lambda event: _place(event.entry.position))
+    reading = Reading(name, state.profile, state.topics)
+    changed = await _changes(records, reading, page, whole=with_records)
+    page.check_begun()
     shown: dict[str, Any] = {
         "connector": name,
         "profile": state.profile.release,
-        "events": [of_event(event) for event in events],
-        "next": further,
+        "events": page.rows,
+        "next": page.next,
     }
+    if with_records:
+        shown["records"] = [document(entry) async for entry in sliced(changed)]
     return Answer(OK, shown).noticed(notices)
 
 
-def _place(position: Any) -> str:
+async def _changes(
+    records: list[Entry], reading: Reading, page: Page[Event], *, whole: bool
+) -> list[Entry]:
+    """Fill a page with what the records did, in slices; the records whose changes are on it."""
+    events = (event for entry in records for event in reading.apply(entry))
+    changed: dict[Position, Entry] = {}
+    async for event in sliced(events):
+        if page.is_in(event):
+            shown = of_event(event)
+            position, value = event.entry.position, event.entry.value
+            of_record = len(value or b"") if whole and position not in changed else 0
+            page.put(shown, len(json_line(shown)) + of_record)
+            changed[position] = event.entry
+        elif page.next is not None:
+            break
+    return list(changed.values())
+
+
+def _place(position: Position) -> str:
     return f"{position.topic}:{position.partition}:{position.offset}"
 
 

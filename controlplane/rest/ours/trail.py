@@ -1,16 +1,16 @@
 """`GET /commands`: who asked for what, when, and what became of it. Secrets are hidden."""
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from controlplane.core.codec import decode_command
 from controlplane.core.entry import Entry
-from controlplane.core.order import entries_of
+from controlplane.core.order import Ordering
 from controlplane.core.records import CommandAccepted, CommandFinished, CommandRefused, Invalid
 from controlplane.core.redact import redacted_refusal, redacted_value
+from controlplane.loop_slices import sliced
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import OK, Answer, BadQuestion
-from controlplane.rest.ours.pages import page_of
+from controlplane.rest.ours.pages import Page
 
 OUTCOMES = ("done", "failed", "refused", "unfinished")
 
@@ -69,30 +69,37 @@ async def show_trail(call: Call) -> Answer:
     assert log is not None  # else this endpoint is not there
     state, notices = await call.then()
     topic = state.topics.commands
-    entries: list[Entry] = []
+    rows: dict[str, Row] = {}
     if topic in await log.topics():
         stop = state.ends_by_topic.get(topic, [0])
-        read = log.read([topic], stop={topic: stop})
-        entries = list(entries_of([batch async for batch in read]))
-    wanted = [row for row in rows_of(entries) if _is_wanted(row, call)]
-    shown, further = page_of(wanted, call, lambda row: row.begun.command_id)
-    body = {"commands": [row.shown() for row in shown], "next": further}
-    return Answer(OK, body).noticed(notices)
+        ordering = Ordering()
+        async for batch in log.read([topic], stop={topic: stop}):
+            async for entry in sliced(batch.entries()):
+                ordering.keep(ordering.rank(entry))
+        async for entry in sliced(ordering.entries()):
+            _note(entry, rows)
+    page: Page[Row] = Page(call, lambda row: row.begun.command_id)
+    async for row in sliced(rows.values()):
+        if not _is_wanted(row, call):
+            continue
+        if page.is_in(row):
+            page.put(row.shown(), len(row.entry.value or b""))
+        elif page.next is not None:
+            break
+    page.check_begun()
+    return Answer(OK, {"commands": page.rows, "next": page.next}).noticed(notices)
 
 
-def rows_of(entries: Iterable[Entry]) -> list[Row]:
-    """The commands that records tell of, in the order in which they began."""
-    rows: dict[str, Row] = {}
-    for entry in entries:
-        record = decode_command(entry.key, entry.value)
-        match record:
-            case CommandAccepted() | CommandRefused():
-                rows[record.command_id] = Row(record, entry)
-            case CommandFinished() if record.command_id in rows:
-                rows[record.command_id] = rows[record.command_id]._replace(finished=record)
-            case Invalid() | CommandFinished() | None:
-                continue
-    return list(rows.values())
+def _note(entry: Entry, rows: dict[str, Row]) -> None:
+    """Note what a record tells of a command, in the order in which commands began."""
+    record = decode_command(entry.key, entry.value)
+    match record:
+        case CommandAccepted() | CommandRefused():
+            rows[record.command_id] = Row(record, entry)
+        case CommandFinished() if record.command_id in rows:
+            rows[record.command_id] = rows[record.command_id]._replace(finished=record)
+        case Invalid() | CommandFinished() | None:
+            return
 
 
 def _is_wanted(row: Row, call: Call) -> bool:

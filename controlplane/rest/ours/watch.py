@@ -1,8 +1,9 @@
 """`GET /watch`: changes as they happen, as server-sent events.
 
 Each event is one change: `data:` JSON of the connector, what changed, before and after (secrets
-hidden), and its record. The last change of a record bears an `id:`, up to where the log has been
-read; a browser that was cut off sends it as `Last-Event-ID`, and is told of all that it missed.
+hidden), and the place of its record. The last change of a record bears an `id:`, up to where the
+log has been read, and with `records=true` the record's value. A browser that was cut off sends the
+id as `Last-Event-ID`, and is told of all that it missed.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ import msgspec
 
 from controlplane.core.moments import UnknownMoment, read_vector
 from controlplane.core.shown import plain, shown
-from controlplane.core.shown_records import document
+from controlplane.core.shown_records import document, reference
 from controlplane.logs.log import LogError
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import EVENTS, OK, Answer, BadQuestion, NotReady
@@ -42,8 +43,10 @@ async def watch(call: Call) -> Answer:
     if not watching.may_watch(call.profile):
         raise NotReady(f"{RELEASES_WATCHED} other releases are watched already: try again later")
     await call.service.follower.state(call.profile)  # so that joining takes no time
+    records = call.flag("records")
     changes = watching.changes(since, call.profile)
-    return Answer(OK, "", EVENTS, {"cache-control": "no-store"}, _events(changes, call))
+    told = _events(changes, call, records=records)
+    return Answer(OK, "", EVENTS, {"cache-control": "no-store"}, told)
 
 
 def _since(call: Call) -> Ends | None:
@@ -69,7 +72,9 @@ async def _since_moment(call: Call) -> Ends | None:
     return None if call.request.as_of is None else (await call.then()).state.ends_by_topic
 
 
-async def _events(changes: AsyncGenerator[Seen, None], call: Call) -> AsyncIterator[bytes]:
+async def _events(
+    changes: AsyncGenerator[Seen, None], call: Call, *, records: bool
+) -> AsyncIterator[bytes]:
     wanted = call.asked("connector")
     async with aclosing(changes):
         waiting: asyncio.Task[Seen] | None = asyncio.ensure_future(anext(changes))
@@ -83,7 +88,8 @@ async def _events(changes: AsyncGenerator[Seen, None], call: Call) -> AsyncItera
                     yield b": nothing new\n\n"
                     continue
                 one, waiting = waiting.result(), None
-                yield _event(one, told=wanted in (None, one.change.connector))
+                told = wanted in (None, one.change.connector)
+                yield _event(one, _document(one, record=records) if told else None)
         except (TooSlow, LogError) as error:
             yield _told("error", {"message": str(error)})
         except StopAsyncIteration:
@@ -94,30 +100,32 @@ async def _events(changes: AsyncGenerator[Seen, None], call: Call) -> AsyncItera
                 await asyncio.gather(waiting, return_exceptions=True)
 
 
-def _event(one: Seen, *, told: bool) -> bytes:
+def _event(one: Seen, document: dict[str, Any] | None) -> bytes:
     """A change on the wire; only its `id`, where it is not asked for."""
     place = b""
     if one.ends is not None:
         place = b"id: " + msgspec.json.encode({k: list(v) for k, v in one.ends.items()}) + b"\n"
-    if not told:
+    if document is None:
         return place and place + b"\n"
-    return place + _told("change", _document(one))
+    return place + _told("change", document)
 
 
 def _told(kind: str, told: Any) -> bytes:
     return f"event: {kind}\ndata: {json.dumps(told, ensure_ascii=True)}\n\n".encode("ascii")
 
 
-def _document(one: Seen) -> dict[str, Any]:
+def _document(one: Seen, *, record: bool) -> dict[str, Any]:
+    """A change as JSON. The record comes once, with its last change, and only if asked for."""
     change = one.change
     before, after = (
         plain(shown(change.aspect, change.item, value)) for value in (change.before, change.after)
     )
+    whole = record and one.ends is not None
     return {
         "connector": change.connector,
         "aspect": change.aspect.value,
         "item": change.item,
         "before": before,
         "after": after,
-        "record": document(one.entry),
+        "record": document(one.entry) if whole else reference(one.entry),
     }

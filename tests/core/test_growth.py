@@ -1,0 +1,88 @@
+"""Work grows as what it is given, and not as its square."""
+
+from collections.abc import Callable
+
+from controlplane.core.diff import diff
+from controlplane.core.entry import Entry
+from controlplane.core.evolve import fold
+from controlplane.core.hazards import hazards
+from controlplane.core.history import history
+from controlplane.core.profiles import Profile
+from tests.core.logs import config, connector, offsets, status, tasks
+from tests.operations import assert_linear
+
+KIP = Profile.of("kip")
+RUNNING = '{"state":"RUNNING","worker_id":"w","generation":1}'
+
+
+def telling(entries: list[Entry]) -> Callable[[], object]:
+    """The history of connector `c`, with everything that people are shown of it."""
+    return lambda: [(one.what, one.words, one.values) for one in history(entries, "c", KIP).events]
+
+
+def test_history_of_a_connector_with_many_config_keys() -> None:
+    """One record changes each of them."""
+    assert_linear(lambda n: telling(config(connector("c", **keys(n)))), 100)
+
+
+def keys(number: int) -> dict[str, str]:
+    """So many keys of a config."""
+    return {f"key{one}": "value" for one in range(number)}
+
+
+def test_history_of_a_connector_with_many_task_configs() -> None:
+    """Each waits for the commit, which changes all."""
+    assert_linear(lambda n: telling(config(connector("c"), *tasks("c", n))), 100)
+
+
+def test_history_of_a_connector_with_many_task_statuses() -> None:
+    """Each record is about one task; then each is taken away again."""
+
+    def prepared(number: int) -> Callable[[], object]:
+        names = [f"status-task-c-{task}" for task in range(number)]
+        return telling(status(*((one, RUNNING) for one in names), *((one, None) for one in names)))
+
+    assert_linear(prepared, 100)
+
+
+def test_history_of_a_connector_with_many_active_topics() -> None:
+    """Each record is about one topic."""
+    value = '{"topic":{"name":"t","connector":"c","task":0,"discoverTimestamp":1}}'
+    assert_linear(
+        lambda n: telling(status(*((f"status-topic-{at}:connector-c", value) for at in range(n)))),
+        100,
+    )
+
+
+def test_history_in_which_one_key_changes_again_and_again_beside_many() -> None:
+    """A status changes nothing of the config, and costs nothing of it."""
+
+    def prepared(number: int) -> Callable[[], object]:
+        reports = [("status-connector-c", RUNNING), ("status-connector-c", None)] * number
+        return telling([*config(connector("c", **keys(number))), *status(*reports)])
+
+    assert_linear(prepared, 50)
+
+
+def test_difference_of_states_with_offsets_of_many_connectors() -> None:
+    """Each offset is looked at once, also where its key has to be parsed to tell whose it is."""
+
+    def prepared(number: int) -> Callable[[], object]:
+        plain = (f'["c{at}",{{"p":1}}]' for at in range(number))
+        escaped = (f'["c\\u00e4{at}",{{"p":1}}]' for at in range(number))
+        state = fold(offsets(*((key, '{"at":1}') for key in (*plain, *escaped))), KIP)
+        return lambda: diff(fold([], KIP), state)
+
+    assert_linear(prepared, 50)
+
+
+def test_hazards_of_many_tombstones_beside_many_tasks() -> None:
+    """A connector was removed again and again in one partition, its tasks lie in another."""
+
+    def prepared(number: int) -> Callable[[], object]:
+        removed = status(*[("status-connector-c", None)] * 8 * number)
+        reports = ((f"status-task-c-{task}", RUNNING) for task in range(number))
+        log = [*removed, *status(*reports, partition=1)]
+        return lambda: hazards(log, KIP)
+
+    assert_linear(prepared, 150)
