@@ -14,10 +14,10 @@ from controlplane.core.history import Event, History, Reading, Search
 from controlplane.core.moments import UnknownMoment, check_length, is_vector, read_vector, shown
 from controlplane.core.profiles import KIP, Profile
 from controlplane.core.state import ClusterState, Topics
+from controlplane.event_loop import sliced
 from controlplane.loading import load, own_topics, read_topics
 from controlplane.logs.cuts import Cut, fitted, padded
 from controlplane.logs.log import ReadableLog
-from controlplane.loop_slices import sliced
 from controlplane.recent import Recent
 from controlplane.snapshots.marks import ends_up_to, place_of
 

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import (
     AsyncIterator,
     Callable,
-    Coroutine,
     Iterable,
     Iterator,
     Mapping,
@@ -30,10 +29,10 @@ from controlplane.core.order import entries_of, in_order
 from controlplane.core.profiles import Profile, check_support
 from controlplane.core.source_partitions import OFFSETS_TOPIC
 from controlplane.core.state import ClusterState, Topics
+from controlplane.event_loop import ended, first_of, sliced, to_its_end
 from controlplane.loading import load
 from controlplane.logs.changes import Changes
 from controlplane.logs.log import LogError, LogUnavailable, MayBeInterrupted, ReadableLog
-from controlplane.loop_slices import sliced
 from controlplane.recent import Recent
 
 Ends = Mapping[str, Sequence[int]]
@@ -127,7 +126,7 @@ class Follower:
         trace: TracebackType | None,
     ) -> None:
         if self._task is not None:
-            await _ended([self._task])
+            await ended([self._task])
 
     @property
     def ends(self) -> Ends:
@@ -328,7 +327,7 @@ class Follower:
         ]
         if isinstance(self._log, MayBeInterrupted):
             works.append(self._notice_interruptions(self._log))
-        await _first_of(*works)
+        await first_of(*works)
 
     async def _notice_interruptions(self, log: MayBeInterrupted) -> None:
         """Tell when the tail waits for its log, and when it goes on: from itself it says nothing.
@@ -383,7 +382,7 @@ class Follower:
             while not pending.empty():
                 batches.append(pending.get_nowait())
             async with self._turn:
-                await _to_its_end(self._apply(batches))
+                await to_its_end(self._apply(batches))
 
     async def _apply(self, batches: Sequence[Batch]) -> None:
         entries = in_order(entries_of(batches))
@@ -468,38 +467,6 @@ class _Following:
                     heard.listener(entry, before, after)
                 before = after
         self._state = None
-
-
-async def _first_of(*works: Coroutine[Any, Any, None]) -> None:
-    """Run coroutines until the first ends; the others are cancelled. Its error is raised."""
-    tasks = [asyncio.create_task(work) for work in works]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        await _ended(tasks)
-
-
-async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await work that must not stop half-way: a cancellation is raised when the work has ended."""
-    task, cancelled = asyncio.ensure_future(work), False
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            cancelled = True
-    task.result()
-    if cancelled:
-        raise asyncio.CancelledError
-
-
-async def _ended(tasks: Iterable["asyncio.Task[None]"]) -> None:
-    """Cancel tasks and wait until they are gone."""
-    tasks = list(tasks)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _close(tail: AsyncIterator[Batch]) -> None:

@@ -16,10 +16,10 @@ from controlplane.core.order import Ordering
 from controlplane.core.owners import owner
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
+from controlplane.event_loop import sliced
 from controlplane.follower import Follower
 from controlplane.loading import load
 from controlplane.logs.log import LogNotUsable, ReadableLog
-from controlplane.loop_slices import sliced
 
 CHANGES_WAITING = 10_000
 """Changes that wait for one who watches: some MB. Who takes longer must look at the state."""

@@ -133,8 +133,13 @@ def _about(job: _Job) -> Row:
 
 
 def _events(told: Sequence[Told]) -> Iterator[Row]:
+    """A row for each thing that a record meant; the record's value comes with the first of them."""
+    before = None
     for one in told:
-        yield records.of_event(one.event) | {"meaning": one.meaning.value}
+        entry, row = one.event.entry, records.of_event(one.event)
+        value = records.document(entry)["value"] if entry.position != before else None
+        before = entry.position
+        yield row | {"record": row["record"] | {"value": value}, "meaning": one.meaning.value}
 
 
 def _print(job: _Job, told: Sequence[Told]) -> None:

@@ -16,9 +16,9 @@ STATE = {
     f"controlplane.{name}"
     for name in (
         "controller",
+        "event_loop",
         "follower",
         "loading",
-        "loop_slices",
         "asof",
         "recent",
         "retention",

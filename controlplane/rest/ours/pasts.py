@@ -9,7 +9,7 @@ from controlplane.core.history import Event, Reading
 from controlplane.core.shown import json_line
 from controlplane.core.shown_records import document, of_event
 from controlplane.core.undo import restoration
-from controlplane.loop_slices import sliced
+from controlplane.event_loop import sliced
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import OK, Answer, BadQuestion, NotFound
 from controlplane.rest.ours.pages import Page

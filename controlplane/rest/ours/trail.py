@@ -7,7 +7,7 @@ from controlplane.core.entry import Entry
 from controlplane.core.order import Ordering
 from controlplane.core.records import CommandAccepted, CommandFinished, CommandRefused, Invalid
 from controlplane.core.redact import redacted_refusal, redacted_value
-from controlplane.loop_slices import sliced
+from controlplane.event_loop import sliced
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import OK, Answer, BadQuestion
 from controlplane.rest.ours.pages import Page

@@ -1,0 +1,56 @@
+"""Work in the event loop: long work in slices, and tasks that end together."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from time import perf_counter
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+SLICE_S = 0.01
+"""Longest time for which such work holds the event loop."""
+
+
+async def sliced(items: Iterable[T]) -> AsyncIterator[T]:
+    """Iterate in slices of `SLICE_S`. Cancelling the caller ends the work between two slices.
+
+    Making one item must not take long; the caller's own work on an item counts as well.
+    """
+    began = perf_counter()
+    for item in items:
+        yield item
+        if perf_counter() - began > SLICE_S:
+            await asyncio.sleep(0)
+            began = perf_counter()
+
+
+async def first_of(*works: Coroutine[Any, Any, None]) -> None:
+    """Run coroutines until the first ends; the others are cancelled. Its error is raised."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        await ended(tasks)
+
+
+async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await work that must not stop half-way: a cancellation is raised when the work has ended."""
+    task, cancelled = asyncio.ensure_future(work), False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+    task.result()
+    if cancelled:
+        raise asyncio.CancelledError
+
+
+async def ended(tasks: Iterable["asyncio.Task[None]"]) -> None:
+    """Cancel tasks and wait until they are gone."""
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
