@@ -117,7 +117,7 @@ def _changes(
 
 
 def _change(
-    place: _Place, was: _Fact | None, now: _Fact | None, states: tuple[ClusterState, ...]
+    place: _Place, was: _Fact | None, now: _Fact | None, states: tuple[ClusterState, ClusterState]
 ) -> Change | None:
     absent = 0 if place.aspect is Aspect.TASKS else None
     values = [fact.value if fact is not None else absent for fact in (was, now)]
@@ -125,7 +125,8 @@ def _change(
         return None
     facts = [fact for fact in (was, now) if fact is not None]
     before, after = values
-    return Change(*place, before, after, _cause(facts, states))
+    added = None if len(facts) > 1 else was is None
+    return Change(*place, before, after, _cause(facts, *states, added=added))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -133,11 +134,41 @@ def same(one: Any, other: Any) -> bool:
     return one is other or bool(frozen(one) == frozen(other))
 
 
-def _cause(facts: list[_Fact], states: tuple[ClusterState, ...]) -> Position | None:
-    places = [state.changed.get(fact.changed) for state in states for fact in facts]
-    places += [state.causes.get(key) for state in states for fact in facts for key in fact.keys]
-    known = [place for place in places if place is not None]
-    return max(known, key=lambda place: place.offset, default=None)
+def _cause(
+    facts: list[_Fact], before: ClusterState, after: ClusterState, *, added: bool | None
+) -> Position | None:
+    """The last record that changed a fact.
+
+    `added` says that only `after` has the fact, or (False) only `before`; None: both have it.
+    Offsets of two partitions say nothing about which record is the later one. Two rules do:
+
+    1. A record that only one of the states has read comes after all that both have read.
+    2. Of the same records, every release obeys each tombstone. So a fact that only one state has
+       was written after whatever removed it in the other state.
+    """
+    old, new = _changes(facts, before), _changes(facts, after)
+    unread = _unread(old, after) or _unread(new, before)
+    if unread:
+        return max(unread, key=_offset)
+    if len({place[:2] for place in (*old, *new)}) > 1 and added is not None:
+        return max(new if added else old, key=_offset, default=None)
+    return max((*old, *new), key=_offset, default=None)
+
+
+def _changes(facts: list[_Fact], state: ClusterState) -> list[Position]:
+    """The records that changed the facts last, as a state knows them."""
+    places = [state.changed.get(fact.changed) for fact in facts]
+    places += [state.causes.get(key) for fact in facts for key in fact.keys]
+    return [place for place in places if place is not None]
+
+
+def _unread(places: list[Position], state: ClusterState) -> list[Position]:
+    """The records that a state has not read."""
+    return [place for place in places if place.offset >= state.ends.get(place[:2], 0)]
+
+
+def _offset(place: Position) -> int:
+    return place.offset
 
 
 def _facts(state: ClusterState, other: ClusterState) -> _Facts:

@@ -27,14 +27,24 @@ def reducible(topic: str, topics: Topics) -> bool:
     return topic not in (topics.config, topics.commands)
 
 
-def winners(runs: Sequence[Rows], topic: str, topics: Topics, before_ms: int | None) -> pa.Table:
+def winners(
+    runs: Sequence[Rows],
+    topic: str,
+    topics: Topics,
+    before_ms: int | None,
+    *,
+    removed: bool = True,
+) -> pa.Table:
     """The rows that may still count, for any release, whether or not it sees aborted records.
 
-    `before_ms` is the greatest timestamp of the partition before them.
+    `before_ms` is the greatest timestamp of the partition before them. Earlier versions kept
+    winners without the statuses that a tombstone has `removed`.
     """
     some_aborted = any(visible(rows, aborted=False) is not None for rows in runs)
     readers = (True, False) if some_aborted else (True,)
-    offsets = [_counting(runs, topic, topics, aborted=aborted) for aborted in readers]
+    offsets = [
+        _counting(runs, topic, topics, aborted=aborted, removed=removed) for aborted in readers
+    ]
     wanted = pc.unique(
         pa.chunked_array([one for some in offsets for one in some.chunks], pa.int64())
     )
@@ -48,10 +58,10 @@ def winners(runs: Sequence[Rows], topic: str, topics: Topics, before_ms: int | N
 
 
 def _counting(
-    runs: Sequence[Rows], topic: str, topics: Topics, *, aborted: bool
+    runs: Sequence[Rows], topic: str, topics: Topics, *, aborted: bool, removed: bool
 ) -> pa.ChunkedArray:
     if topic == topics.status:
-        return counting_rows(runs, PROFILES, aborted=aborted).column("offset")
+        return counting_rows(runs, PROFILES, aborted=aborted, removed=removed).column("offset")
     return last_values(runs, aborted=aborted).column("offset")
 
 

@@ -11,16 +11,17 @@ LAST = pa.schema([("offset", pa.int64()), ("key", pa.binary()), ("value", pa.bin
 """What is left of the rows. Tombstones are among them: what they removed may lie elsewhere."""
 
 
-def last_values(runs: Sequence[Rows], *, aborted: bool) -> pa.Table:
+def last_values(runs: Sequence[Rows], *, aborted: bool, null: bool = True) -> pa.Table:
     """The last row of each key, ascending; `aborted` ones only if the reader sees those.
 
+    Without `null`, tombstones are passed over: the last value of each key that ever had one.
     Runs are gone through from the last to the first, so that each key is taken once and no value is
     copied that a later one replaces.
     """
     found: list[pa.Table] = []
     taken = pa.array([], pa.binary())
     for rows in reversed(runs):
-        keys, places = _new(rows, taken, aborted=aborted)
+        keys, places = _new(rows, taken, aborted=aborted, null=null)
         if not len(places):
             continue
         new = keys.at(places)
@@ -38,10 +39,10 @@ def last_times(runs: Sequence[Rows], *, aborted: bool) -> pa.Table:
     return last.append_column("timestamp", pa.array(times[at], pa.int64()))
 
 
-def _new(rows: Rows, taken: pa.Array, *, aborted: bool) -> tuple[Keys, Places]:
+def _new(rows: Rows, taken: pa.Array, *, aborted: bool, null: bool) -> tuple[Keys, Places]:
     """The keys of these rows, and the last row of each that is not taken yet."""
     keys = Keys.of(rows.read("key").column("key"))
-    last = keys.last(visible(rows, aborted=aborted))
+    last = keys.last(visible(rows, aborted=aborted, null=null))
     if len(taken):
         last = np.where(keys.inside(taken), -1, last)
     return keys, np.sort(last[last >= 0])

@@ -83,12 +83,17 @@ class Keys(NamedTuple):
         ).cast(pa.binary())
 
 
-def visible(rows: Rows, *, aborted: bool) -> Places | None:
-    """The rows that a reader sees; None: all. `aborted`: those of aborted transactions, too."""
-    if aborted:
-        return None
-    marks = rows.read("aborted").column("aborted").to_numpy()
-    return np.flatnonzero(~marks) if marks.any() else None
+def visible(rows: Rows, *, aborted: bool, null: bool = True) -> Places | None:
+    """The rows that a reader sees; None: all.
+
+    `aborted`: rows of aborted transactions are seen, too. `null`: tombstones are.
+    """
+    hidden = np.zeros(len(rows), np.bool_)
+    if not aborted:
+        hidden |= rows.read("aborted").column("aborted").to_numpy()
+    if not null:
+        hidden |= rows.read("value").column("value").is_null().to_numpy()
+    return np.flatnonzero(~hidden) if hidden.any() else None
 
 
 def running_times(runs: Sequence[Rows]) -> Iterator[Times]:

@@ -1,7 +1,7 @@
 """The rows of a status partition that may still count: `survivors` of the core looks at no others.
 
-Which record of a key decides, whatever came before it, is a question of the release that reads. So
-of a key whose last record leaves it open for any of the releases asked for, every row is kept.
+Which value of a key decides, whatever came before it, depends on the release that reads. Where the
+last value of a key leaves it open for any of the releases asked for, every row of it is kept.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,13 +21,20 @@ COUNTING = LAST.append(pa.field("timestamp", pa.int64()))
 """What is left of the rows; `timestamp` is the greatest one up to each row, by which order goes."""
 
 
-def counting_rows(runs: Sequence[Rows], profiles: Iterable[Profile], *, aborted: bool) -> pa.Table:
-    """The rows that may still count for one of these releases, ascending."""
-    undecided = undecided_keys(last_values(runs, aborted=aborted), profiles)
+def counting_rows(
+    runs: Sequence[Rows], profiles: Iterable[Profile], *, aborted: bool, removed: bool = True
+) -> pa.Table:
+    """The rows that may still count for one of these releases, ascending.
+
+    Without `removed` the rows are those that earlier versions kept: tombstones, and every row of a
+    key whose last row is a value. The state is the same, but not the record to which it is due.
+    """
+    last = last_values(runs, aborted=aborted, null=not removed)
+    undecided = undecided_keys(last, profiles) if removed else _with_values(last)
     later = pa.array([], pa.binary())
     found: list[pa.Table] = []
     for rows, times in zip(reversed(runs), reversed(list(running_times(runs))), strict=True):
-        keys, places = _counting(rows, later, undecided, aborted=aborted)
+        keys, places = _counting(rows, later, undecided, aborted=aborted, removed=removed)
         later = pa.concat_arrays([later, keys])
         picked = rows.read("offset", "key", "value").take(places)
         columns = [picked.column(name) for name in ("offset", "key", "value")]
@@ -45,7 +52,7 @@ def since(table: pa.Table, before_ms: int | None) -> pa.Table:
 
 
 def undecided_keys(last: pa.Table, profiles: Iterable[Profile]) -> pa.Array:
-    """The keys whose last record does not decide, as one of these releases reads it."""
+    """The keys whose last value does not decide, as one of these releases reads it."""
     pairs = list(zip(last.column("key").to_pylist(), last.column("value").to_pylist(), strict=True))
 
     def undecided(profile: Profile) -> frozenset[bytes | None]:
@@ -54,17 +61,25 @@ def undecided_keys(last: pa.Table, profiles: Iterable[Profile]) -> pa.Array:
     return pa.array(frozenset().union(*of_each(profiles, undecided)), pa.binary())
 
 
+def _with_values(last: pa.Table) -> pa.Array:
+    """The keys whose last row is a value."""
+    return last.filter(last.column("value").is_valid()).column("key").combine_chunks()
+
+
 def _counting(
-    rows: Rows, later: pa.Array, undecided: pa.Array, *, aborted: bool
+    rows: Rows, later: pa.Array, undecided: pa.Array, *, aborted: bool, removed: bool
 ) -> tuple[pa.Array, Places]:
-    """The keys of these rows, and the rows that may count: last ones, tombstones, the undecided."""
+    """The keys that have values here, and the rows that may count.
+
+    These are last values of keys without later ones, tombstones, and all rows of undecided keys.
+    """
     keys = Keys.of(rows.read("key").column("key"))
-    seen = visible(rows, aborted=aborted)
-    last = keys.last(seen)
+    last = keys.last(visible(rows, aborted=aborted, null=not removed))
     keep = np.zeros(len(rows), np.bool_)
     keep[last[(last >= 0) & ~keys.inside(later)]] = True
     keep |= rows.read("value").column("value").is_null().to_numpy()
     keep |= keys.inside(undecided)[keys.codes]
+    seen = visible(rows, aborted=aborted)
     if seen is not None:
         hidden = np.ones(len(rows), np.bool_)
         hidden[seen] = False

@@ -11,7 +11,7 @@ from controlplane.core.order import in_order
 from controlplane.core.profiles import Profile
 from controlplane.logs.dumps import read_dump
 
-KNOWN = (2, "bf52ea4a02e651b7de0a66b17834c1fd")
+KNOWN = (3, "c4e342bd5b9647ec89a481e75221b182")
 """The version of the fold, and what the recorded clusters freeze to by it."""
 
 

@@ -139,6 +139,13 @@ def _pairs(keys: list[bytes], values: list[bytes | None]) -> st.SearchStrategy[P
     return st.one_of(good, good, good, good, st.tuples(_bytes, _bytes))
 
 
+_FEW_STATUS_KEYS = [
+    b"status-connector-a",
+    b"status-task-a-0",
+    b"status-task-a-00",
+    b"status-topic-t:connector-a",
+]
+
 _PAIRS = {
     "connect-configs": _pairs(_CONFIG_KEYS, _CONFIG_VALUES),
     "connect-status": _pairs(_STATUS_KEYS, _STATUS_VALUES),
@@ -162,4 +169,21 @@ def logs(draw: st.DrawFn, max_size: int = 40, among: Sequence[str] = TOPICS) -> 
         aborted = draw(st.integers(0, 9)) == 0
         time_ms = 1000 + draw(st.integers(0, 50))
         log.append(Entry(topic, partition, offset, time_ms, key, value, (), aborted))
+    return log
+
+
+@st.composite
+def statuses(draw: st.DrawFn, max_size: int = 30) -> list[Entry]:
+    """Entries of a status topic under so few keys that values and tombstones replace each other."""
+    ends = [0, 0]
+    log = []
+    for at in range(draw(st.integers(0, max_size))):
+        partition = draw(st.integers(0, 1))
+        key = draw(st.sampled_from(_FEW_STATUS_KEYS))
+        value = None if draw(st.booleans()) else draw(st.sampled_from(_STATUS_VALUES))
+        aborted = draw(st.integers(0, 9)) == 0
+        log.append(
+            Entry("connect-status", partition, ends[partition], 1000 + at, key, value, (), aborted)
+        )
+        ends[partition] += 1
     return log

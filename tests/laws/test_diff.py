@@ -1,14 +1,17 @@
 """What differs between two states, whoever asks: for all connectors, or for one."""
 
 from hypothesis import given
+from hypothesis import strategies as st
 
 from controlplane.core.diff import diff
-from controlplane.core.entry import Entry
-from controlplane.core.evolve import fold
+from controlplane.core.entry import Entry, batch_of
+from controlplane.core.evolve import Fold, fold
+from controlplane.core.evolve.bulk import load
 from controlplane.core.order import in_order
 from controlplane.core.profiles import Profile
+from controlplane.core.state import ClusterState
 from controlplane.core.views import offset_owners
-from tests.laws.entries import NAMES, logs, profiles
+from tests.laws.entries import NAMES, logs, profiles, statuses
 
 
 @given(log=logs(), one=profiles, other=profiles)
@@ -19,3 +22,28 @@ def test_all_is_what_each_is(log: list[Entry], one: Profile, other: Profile) -> 
     every = diff(before, after)
     names |= {change.connector for change in every}
     assert every == [change for name in sorted(names) for change in diff(before, after, name)]
+
+
+def loaded(log: list[Entry], profile: Profile) -> ClusterState:
+    """What the service knows of a log that it has loaded in bulk."""
+    whole = Fold(profile)
+    load(whole, [batch_of([entry]) for entry in log])
+    return whole.snapshot()
+
+
+@given(statuses(), profiles, st.data())
+def test_a_difference_between_then_and_now_is_due_to_the_record_that_made_it(
+    log: list[Entry], profile: Profile, data: st.DataObject
+) -> None:
+    """The cause lies behind the earlier moment, and behind it the fact is as it is now."""
+    cut = data.draw(st.integers(0, len(log)))
+    before, after = loaded(log[:cut], profile), loaded(log, profile)
+    for change in diff(before, after):
+        places = [entry.position for entry in log]
+        assert change.cause in places[cut:]
+        at = places.index(change.cause) + 1
+        since = diff(fold(log[:at], profile), after, change.connector)
+        assert (change.aspect, change.item) not in {(one.aspect, one.item) for one in since}
+        if change.after is None:
+            just = diff(fold(log[: at - 1], profile), after, change.connector)
+            assert (change.aspect, change.item) in {(one.aspect, one.item) for one in just}

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -12,9 +13,12 @@ import pytest
 from msgspec.structs import replace
 
 from controlplane.core.entry import Entry, batch_of
-from replay.archive.segments import table_of, written
+from replay.archive import filling
+from replay.archive.segments import Sizes, table_of, written
+from replay.archive.verify import verified
+from replay.archive.winners import winners as winners_of
 from tests.recorded import HISTORIES, recorded_entries
-from tests.replay.archived import NAME, archive
+from tests.replay.archived import NAME, archive, cluster_in
 from tests.replay.cli.calling import call, content, refusal
 
 Damage = Callable[[Path], None]
@@ -246,3 +250,22 @@ def test_without_hashes_an_altered_file_may_pass_and_a_missing_one_never(damaged
     """`--trust` skips hashes, no more."""
     missing(damaged)
     assert "is missing" in refusal(call("state", damaged, "--trust"))
+
+
+def test_an_archive_of_an_earlier_version_is_sound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its winners lack the statuses that tombstones have removed."""
+    running = b'{"state":"RUNNING","trace":null,"worker_id":"w","generation":1}'
+    values = [running] * 40 + [None]
+    log = [
+        Entry("connect-status", 0, at, at, b"status-task-a-0", value)
+        for at, value in enumerate(values)
+    ]
+    kept = []
+    for name, removed in (("earlier", False), ("now", True)):
+        monkeypatch.setattr(filling, "winners", partial(winners_of, removed=removed))
+        archive(tmp_path / name, log, Sizes(64, 64))
+        kept.append(pq.read_table(winners(tmp_path / name)).num_rows)
+        assert verified(cluster_in(tmp_path / name)).flaws == ()
+    assert kept == [1, 2]

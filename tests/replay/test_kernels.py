@@ -13,7 +13,7 @@ from replay.archive.segments import table_of
 from replay.kernels.last_value import last_times, last_values
 from replay.kernels.rows import Held, Keys
 from replay.kernels.statuses import counting_rows
-from tests.laws.entries import logs, profiles
+from tests.laws.entries import logs, profiles, statuses
 
 
 def runs_of(entries: list[Entry], cuts: list[int], *, encoded: bool = True) -> list[Held]:
@@ -34,7 +34,7 @@ def runs_of(entries: list[Entry], cuts: list[int], *, encoded: bool = True) -> l
 
 partitions = st.builds(
     lambda log: [replace(one, topic="t", partition=0, offset=at) for at, one in enumerate(log)],
-    logs(among=("connect-offsets", "connect-status")),
+    logs(among=("connect-offsets", "connect-status")) | statuses(),
 )
 
 

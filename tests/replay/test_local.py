@@ -18,7 +18,7 @@ from controlplane.scenario.story import Step, read_story
 from replay.archive.segments import Sizes
 from replay.engine.local import Options
 from tests.conftest import PROVE
-from tests.laws.entries import logs, profiles
+from tests.laws.entries import logs, profiles, statuses
 from tests.recorded import EXACTLY_ONCE, HISTORIES, recorded_entries
 from tests.replay.archived import archive, capture, cluster_in, log_of, replayed, served
 
@@ -116,7 +116,7 @@ def moments(log: list[Entry]) -> list[str | None]:
 
 
 @settings(max_examples=EXAMPLES, phases=PHASES)
-@given(logs(), st.lists(profiles, min_size=1, max_size=3), st.booleans(), st.data())
+@given(logs() | statuses(), st.lists(profiles, min_size=1, max_size=3), st.booleans(), st.data())
 def test_random_logs_at_random_moments(
     log: list[Entry], asked: list[Profile], exactly_once: bool, data: st.DataObject
 ) -> None:

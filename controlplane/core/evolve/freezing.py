@@ -20,7 +20,7 @@ from controlplane.core.evolve.flat import flat, unflat
 from controlplane.core.evolve.part import CommandState, Part, TopicState
 from controlplane.core.state import ConfigState, OffsetState, StatusState, Topics
 
-FOLD_VERSION = 2
+FOLD_VERSION = 3
 """To be raised whenever the same records fold to another state, or a state freezes to other bytes:
 what an older version has frozen is then left aside, and the log is read. A test holds it to that
 for the recorded clusters."""

@@ -60,7 +60,10 @@ class StatusFold:
         )
 
     def apply(self, entry: Entry) -> Outcome:
-        """Fold one record; the last of a key wins, with one exception (`_stale`)."""
+        """Fold one record; the last of a key wins, with one exception (`_stale`).
+
+        A tombstone that removes nothing is no change of the fact that it is about.
+        """
         self._entry = entry
         record = decode_status(entry.key, entry.value, self.profile)
         match record:
@@ -81,13 +84,14 @@ class StatusFold:
         self._changed.writable()[name, aspect, str(item)] = self._entry.position
 
     def _connector(self, name: str, status: Status | None) -> None:
-        self._changes(name, Aspect.STATUS)
         if status is not None:
+            self._changes(name, Aspect.STATUS)
             self._connectors.writable()[name] = status
             return
+        if self._connectors.drop(name) is not None:
+            self._changes(name, Aspect.STATUS)
         # Takes along all tasks seen so far. Their records lie in other partitions, so what "so far"
         # means depends on the order between partitions.
-        self._connectors.drop(name)
         for task in self._tasks.drop(name) or {}:
             self._changes(name, Aspect.TASK_STATUS, task)
 
@@ -110,8 +114,8 @@ class StatusFold:
         )
 
     def _activity(self, name: str, topic: str, activity: Activity | None) -> None:
-        self._changes(name, Aspect.ACTIVE_TOPIC, topic)
-        if activity is None:
-            self._topics.discard(name, topic)
-        else:
+        if activity is not None:
+            self._changes(name, Aspect.ACTIVE_TOPIC, topic)
             self._topics.put(name, topic, activity)
+        elif self._topics.discard(name, topic):
+            self._changes(name, Aspect.ACTIVE_TOPIC, topic)

@@ -1,9 +1,12 @@
 """Which status records still count, found without decoding the ones that do not.
 
-The last record of a key decides what is reported of a connector, task or topic, if it can be read
-and is no UNASSIGNED (which does not replace everything, `StatusFold`). What lies before it has no
-effect any more, with one exception: the tombstone of a connector takes its tasks along, so
-tombstones always count.
+The last value of a key decides what is reported of a connector, task or topic, if it can be read
+and is no UNASSIGNED (which does not replace everything, `StatusFold`). Earlier records of the key
+have no effect any more. Two kinds of records count beside it:
+
+- Tombstones always count, because the tombstone of a connector takes its tasks along.
+- The last value before a tombstone counts: without it nobody could tell which tombstone removed
+  it, and thus which record a difference is due to.
 """
 
 from collections.abc import Sequence
@@ -19,18 +22,25 @@ Values = Sequence[bytes | None]
 
 def survivors(keys: Keys, values: Values, profile: Profile) -> list[int]:
     """Indexes, ascending, of the records of one partition that still count."""
-    last = dict(zip(keys, range(len(keys)), strict=True))
+    kept = {index for index, value in enumerate(values) if value is None}
+    present = [value is not None for value in values]
+    last = {keys[index]: index for index in compress(range(len(keys)), present)}
+    kept.update(last.values())
     undecided = {key for key, index in last.items() if not decides(key, values[index], profile)}
-    kept = set(last.values())
-    kept.update(compress(range(len(values)), [value is None for value in values]))
-    for places in _places(keys, undecided).values():
-        kept.update(_back_to_a_decision(places, keys, values, profile))
+    for known in _places(keys, undecided).values():
+        kept.update(_back_to_a_decision(known, keys, values, profile))
     return sorted(kept)
 
 
 def decides(key: bytes | None, value: bytes | None, profile: Profile) -> bool:
-    """Whether nothing that lies before a record of its key counts any more, tombstones aside."""
-    return value is None or _is_final(decode_status(key, value, profile))
+    """Whether a value makes everything before it under its key irrelevant.
+
+    A tombstone does not: the value that it removes still counts. To a release without statuses
+    every value is irrelevant.
+    """
+    if value is None:
+        return False
+    return not profile.statuses or _is_final(decode_status(key, value, profile))
 
 
 def _is_final(record: StatusRecord | Invalid) -> bool:
@@ -55,7 +65,7 @@ def _places(keys: Keys, wanted: set[bytes | None]) -> dict[bytes | None, list[in
 def _back_to_a_decision(
     places: list[int], keys: Keys, values: Values, profile: Profile
 ) -> list[int]:
-    """The records of one key from the last that decides on: all of them if none does."""
+    """The records of one key from the last value that decides on: all of them if none does."""
     for back, index in enumerate(reversed(places), start=1):
         if decides(keys[index], values[index], profile):
             return places[-back:]
