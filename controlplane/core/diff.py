@@ -109,7 +109,7 @@ def _differing(
 
 
 def _changes(
-    old: dict[_Place, _Fact], new: dict[_Place, _Fact], states: tuple[ClusterState, ...]
+    old: dict[_Place, _Fact], new: dict[_Place, _Fact], states: tuple[ClusterState, ClusterState]
 ) -> list[Change]:
     places = sorted(old.keys() | new.keys(), key=lambda place: (place[0], place[1].value, place[2]))
     changes = (_change(place, old.get(place), new.get(place), states) for place in places)
@@ -146,7 +146,7 @@ def _cause(
     2. Of the same records, every release obeys each tombstone. So a fact that only one state has
        was written after whatever removed it in the other state.
     """
-    old, new = _changes(facts, before), _changes(facts, after)
+    old, new = _records(facts, before), _records(facts, after)
     unread = _unread(old, after) or _unread(new, before)
     if unread:
         return max(unread, key=_offset)
@@ -155,7 +155,7 @@ def _cause(
     return max((*old, *new), key=_offset, default=None)
 
 
-def _changes(facts: list[_Fact], state: ClusterState) -> list[Position]:
+def _records(facts: list[_Fact], state: ClusterState) -> list[Position]:
     """The records that changed the facts last, as a state knows them."""
     places = [state.changed.get(fact.changed) for fact in facts]
     places += [state.causes.get(key) for fact in facts for key in fact.keys]
