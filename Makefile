@@ -32,14 +32,16 @@ run: $(READY) ## Serve a recorded cluster on 127.0.0.1:8083 (PORT=, RELEASE=3.9,
 	@$(BIN)/controlplane serve $(DEMO) --plugins $(PLUGINS) \
 	  --port $(PORT) --release $(RELEASE) $(ARGS)
 
-test: $(READY) ## Run every test (ARGS="-k fold"); installs a JDK, Maven, kcat and Chromium if it may (NO_SYSTEM=1: never)
+test: $(READY) ## Run every test (ARGS="-k fold"); installs a JDK, Maven, kcat, Chromium and Prometheus if it may (NO_SYSTEM=1: never)
 	@tools/java
 	@tools/browser
+	@tools/prometheus
 	PYTHONHASHSEED=0 $(BIN)/pytest $(ARGS)
 
 prove: $(READY) ## Run every test with full counts and fresh random input: hours (SEED= repeats a run)
 	@tools/java
 	@tools/browser
+	@tools/prometheus
 	PROVE=1 $(BIN)/pytest $(ARGS)
 
 check: lint types ## Lint, types, and the house rules

@@ -1,4 +1,4 @@
-"""Telling what happens: one line per event on standard error, as `key=value` pairs.
+"""Log lines: one per event on standard error, as `key=value` pairs or as JSON objects.
 
 The loggers are made here and handed on; nothing global is set, so that a program that embeds the
 control plane keeps its own logging. What they tell follows the level of a logger of Python's, which
@@ -8,12 +8,23 @@ may change while they are used (`/admin/loggers`).
 import logging
 import re
 import sys
-from typing import Any, Protocol, TextIO
+from typing import Any, Literal, Protocol, TextIO, get_args
 
+import msgspec
 import structlog
 from structlog.typing import EventDict, Processor
 
 from controlplane.core.redact import redacted_text
+
+LogFormat = Literal["logfmt", "json"]
+LOG_FORMATS: tuple[LogFormat, ...] = get_args(LogFormat)
+
+
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of log lines (`log.`)."""
+
+    format: LogFormat = "logfmt"
+    """`logfmt` for people, `json` for log collectors: one JSON object per line."""
 
 
 class Logger(Protocol):
@@ -61,25 +72,38 @@ def _printable(fact: Any) -> Any:
 
 _ORDER = ("timestamp", "level", "event")
 
-_PROCESSORS: tuple[Processor, ...] = (
+
+def _in_order(_logger: Any, _method: str, facts: EventDict) -> EventDict:
+    """Facts that every line has come first."""
+    return {name: facts[name] for name in (*_ORDER, *facts)}
+
+
+_COMMON: tuple[Processor, ...] = (
     structlog.processors.add_log_level,
     structlog.processors.format_exc_info,
     _without_secrets,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
-    _one_line,
-    structlog.processors.LogfmtRenderer(key_order=_ORDER),
 )
+_PROCESSORS: dict[LogFormat, tuple[Processor, ...]] = {
+    "logfmt": (*_COMMON, _one_line, structlog.processors.LogfmtRenderer(key_order=_ORDER)),
+    # JSON escapes whatever would move a terminal by itself.
+    "json": (*_COMMON, _in_order, structlog.processors.JSONRenderer(ensure_ascii=True)),
+}
 
 
-def logger(stream: TextIO | None = None, level: logging.Logger | None = None) -> Logger:
-    """A logger that writes to a stream (standard error).
+def logger(
+    stream: TextIO | None = None,
+    level: logging.Logger | None = None,
+    log_format: LogFormat = "logfmt",
+) -> Logger:
+    """A logger that writes to a stream (standard error), one line per event.
 
-    It tells what the one that gives the `level` would tell, by the level that it has just then.
+    It writes the events that the logger `level` would let pass, by its level at that moment.
     """
     lines = structlog.WriteLogger(stream or sys.stderr)
     made: Logger = structlog.wrap_logger(
         lines,
-        processors=_PROCESSORS,
+        processors=_PROCESSORS[log_format],
         wrapper_class=structlog.make_filtering_bound_logger("notset"),
         cache_logger_on_first_use=True,
     )

@@ -85,6 +85,10 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
         "Chromium and its driver",
         lambda: not (shutil.which("chromium") and shutil.which("chromedriver")),
     ),
+    "prometheus": (
+        "Prometheus and promtool",
+        lambda: not (shutil.which("prometheus") and shutil.which("promtool")),
+    ),
     "shared": ("the folder ../shared", lambda: not SHARED.is_dir()),
 }
 """Per marker: what it needs, and whether that is missing."""

@@ -1,6 +1,7 @@
 """Log lines: one per event, for people and machines, safe whatever strangers send."""
 
 import io
+import json
 import logging
 
 import pytest
@@ -30,6 +31,24 @@ def test_strangers_cannot_write_lines_of_their_own() -> None:
     assert stream.getvalue().count("\n") == 1
     assert stream.getvalue().isascii()
     assert r"\r\n\x1b[2J\u202e\ud800" in stream.getvalue()
+
+
+def test_json_lines_are_what_collectors_read() -> None:
+    """One object per line, time, level and event first; strangers cannot begin a line."""
+    stream = io.StringIO()
+    tell = logger(stream, log_format="json")
+    tell.info("request", status=200, target="/a\nb\u202e\ud800", peer=None)
+    try:
+        int("password=s3cret")
+    except ValueError:
+        tell.exception("defect")
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert [*first] == ["timestamp", "level", "event", "status", "target", "peer"]
+    assert (first["event"], first["status"], first["peer"]) == ("request", 200, None)
+    assert first["target"] == "/a\nb\u202e\ud800"
+    assert stream.getvalue().isascii()
+    assert "ValueError" in second["exception"]
+    assert "s3cret" not in stream.getvalue()
 
 
 def test_secrets_are_not_told() -> None:

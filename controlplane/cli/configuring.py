@@ -26,7 +26,16 @@ from controlplane.settings.listening import (
     AnswerSettings,
     ListenerSettings,
 )
-from controlplane.settings.parts import AUTH, CONTROLLER, FOLLOWER, HTTP, READER, SQLITE, UPKEEP
+from controlplane.settings.parts import (
+    AUTH,
+    CONTROLLER,
+    FOLLOWER,
+    HTTP,
+    LOG,
+    READER,
+    SQLITE,
+    UPKEEP,
+)
 from controlplane.settings.sources import told_by_file, told_by_flags
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -55,6 +64,7 @@ LIMITS = {
     FOLLOWER: "controlplane.follower:Limits",
     CONTROLLER: "controlplane.controller.limits:Limits",
     UPKEEP: "controlplane.upkeep:UpkeepSettings",
+    LOG: "controlplane.observe:LogSettings",
     AUTH: "controlplane.rest.security.settings:AuthSettings",
     HTTP: "controlplane.rest.security.settings:HttpLimits",
 }

@@ -7,6 +7,8 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Callable
+from contextvars import ContextVar
 from io import StringIO
 from typing import Any
 
@@ -31,9 +33,21 @@ def say(text: str = "", style: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Print a remark to standard error: what is not the answer itself."""
+    """Write a remark to standard error, as a line or as `remark_by` says."""
+    _remark.get()(text)
+
+
+def remark_by(write_remark: Callable[[str], object]) -> None:
+    """Let this command write its remarks otherwise than as plain lines."""
+    _remark.set(write_remark)
+
+
+def _plain_remark(text: str) -> None:
     if sys.stderr is not None:
         sys.stderr.write(safe(text) + "\n")
+
+
+_remark: ContextVar[Callable[[str], object]] = ContextVar("remark", default=_plain_remark)
 
 
 def print_json(value: Any) -> None:

@@ -25,7 +25,7 @@ from controlplane.cli.options import (
     read_profile,
 )
 from controlplane.cli.plan.planning import Planning
-from controlplane.cli.printing import note, say
+from controlplane.cli.printing import note, remark_by, say
 from controlplane.collector import settle
 from controlplane.core import views
 from controlplane.core.context import Context
@@ -39,7 +39,7 @@ from controlplane.logs.missing import split_config
 from controlplane.logs.names import is_cluster, is_embedded, path_of
 from controlplane.logs.opening import open_log
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
-from controlplane.observe import Logger, Passing, logger
+from controlplane.observe import LOG_FORMATS, LogFormat, Logger, LogSettings, Passing, logger
 from controlplane.option_names import named_option
 from controlplane.plane import ControlPlane, Surroundings
 from controlplane.rest import calls as rest
@@ -50,7 +50,7 @@ from controlplane.rest.security.protecting import Protection
 from controlplane.rest.server import PortTaken, listen, serving, url_of
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.listening import Address, administering, listening
-from controlplane.settings.parts import FOLLOWER, SQLITE
+from controlplane.settings.parts import FOLLOWER, LOG, SQLITE
 from controlplane.settings.worker import deciding
 from controlplane.watching import Watching
 
@@ -65,6 +65,7 @@ class Service(msgspec.Struct, frozen=True):
     exactly_once: bool
     follow: bool
     quiet: bool
+    log_format: LogFormat
     read_only: bool
 
     @property
@@ -99,6 +100,13 @@ class Service(msgspec.Struct, frozen=True):
 @click.option("--exactly-once", is_flag=True, help="Read as a worker with that support does.")
 @click.option("--read-only", is_flag=True, help="Carry out no commands, whatever the log.")
 @click.option("--quiet", is_flag=True, help="Print no line per request or command.")
+@click.option(
+    "--log-format",
+    type=click.Choice(LOG_FORMATS),
+    is_eager=True,
+    callback=lambda _context, _option, chosen: _remark_as(chosen),
+    help="Format of log lines on standard error. [default: of `log.format`, or logfmt]",
+)
 @plugins_option
 @log_options
 def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
@@ -110,6 +118,7 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     exactly_once: bool,
     read_only: bool,
     quiet: bool,
+    log_format: LogFormat | None,
     plugins: Path | None,
     reading: Reading,
 ) -> None:
@@ -122,8 +131,10 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """
     support = exactly_once or reading.settings.exactly_once
     spoken = read_profile(dialect, exactly_once=support)
+    written = log_format or reading.configuration.settings(LogSettings, LOG).format
+    _remark_as(written)
     service = Service(
-        log, reading, spoken, read_plugins(plugins), support, follow, quiet, read_only
+        log, reading, spoken, read_plugins(plugins), support, follow, quiet, written, read_only
     )
     of_listeners = _told_to_us(log, reading.configuration)
     protection = Protection.told(reading.configuration, of_listeners)
@@ -139,6 +150,14 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
         suppress(asyncio.CancelledError),
     ):
         asyncio.run(_serve(service, protection, bound, apart))
+
+
+def _remark_as(log_format: LogFormat | None) -> LogFormat | None:
+    """Write remarks as log events where each line of standard error is to be JSON."""
+    if log_format == "json":
+        lines = logger(log_format=log_format)
+        remark_by(lambda text: lines.warning("remark", text=text))
+    return log_format
 
 
 def _address(log: str, told: Configuration, host: str | None, port: int | None) -> Address:
@@ -177,8 +196,9 @@ async def _serve(
 ) -> None:
     """Serve until a signal cancels this."""
     _end_on_signals()
-    loggers = _of_this_process(quiet=service.quiet)
-    front = Front(protection, service.dialect, logger(level=loggers.named(LOGGER)))
+    loggers = _of_this_process(service)
+    own = logger(level=loggers.named(LOGGER), log_format=service.log_format)
+    front = Front(protection, service.dialect, own)
     opened = _commanding if service.commands else _following
     limits, tls = protection.limits, protection.tls
     async with AsyncExitStack() as stack:
@@ -222,14 +242,14 @@ QUIET_LIBRARIES = ("aiokafka", "uvicorn")
 """Libraries that say more than anybody wants to know, unless he asks for it."""
 
 
-def _of_this_process(*, quiet: bool) -> Loggers:
+def _of_this_process(service: Service) -> Loggers:
     """Python's own loggers: what they are told is told as all is here, at the usual levels."""
-    logging.root.addHandler(Passing(logger()))
+    logging.root.addHandler(Passing(logger(log_format=service.log_format)))
     loggers = Loggers(_now_ms, logging.root.manager)
     logging.root.setLevel(logging.INFO)
     for name in QUIET_LIBRARIES:
         loggers.named(name).setLevel(logging.WARNING)
-    loggers.named(LOGGER).setLevel(logging.WARNING if quiet else logging.INFO)
+    loggers.named(LOGGER).setLevel(logging.WARNING if service.quiet else logging.INFO)
     return loggers
 
 

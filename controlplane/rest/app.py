@@ -73,13 +73,14 @@ class App:
             method=request.method,
             target=request.target,
             dialect=request.profile,
+            principal=request.principal,
             status=given.status,
             bytes=len(sent.body) if given.stream is None else None,
         )
-        tell(duration_ms=round((perf_counter() - began) * 1_000, 1))
+        tell(peer=request.peer, duration_ms=round((perf_counter() - began) * 1_000, 1))
         repeat = Repeat.of(scope)
         if repeat is not None and given.pure and "principal" not in request.state:
-            repeat.told.append(partial(tell, duration_ms=0.0))
+            repeat.told.append(lambda peer: tell(peer=peer, duration_ms=0.0))
             repeat.holds = self._until(moves)
         await sent(scope, receive, send)
 

@@ -1,7 +1,7 @@
 """A request that has found its endpoint, and what it is answered from."""
 
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from controlplane.asof import Then
 from controlplane.core.commands import AnyCommand
@@ -155,6 +155,5 @@ class Call(NamedTuple):
 
     @property
     def principal(self) -> str:
-        """Who asks, as far as somebody has made sure of it."""
-        known: Any = self.request.state.get("principal")
-        return known if isinstance(known, str) else "anonymous"
+        """Name of the caller."""
+        return self.request.principal

@@ -112,6 +112,10 @@ class _Connection(H11Protocol):
         return begins and not self.flow.write_paused
 
     @property
+    def _peer(self) -> str | None:
+        return self.client[0] if self.client else None
+
+    @property
     def _was_whole(self) -> bool:
         """Whether what came while this rested was one question to read, with nothing behind it.
 
@@ -122,7 +126,7 @@ class _Connection(H11Protocol):
 
     def _repeated(self, request: bytes) -> bool:
         """Answer as it was answered before, if that may be."""
-        answer = self.repeats.find(request, self.server_state.default_headers)
+        answer = self.repeats.find(request, self.server_state.default_headers, self._peer)
         if answer is None or self.timeout_keep_alive_task is None:
             return False
         self._repeated_at = self.loop.time()

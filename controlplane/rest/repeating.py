@@ -22,8 +22,8 @@ class Repeat:
     def __init__(self) -> None:
         self.holds: Callable[[], bool] | None = None
         """Whether it would be answered the same now. None: it may not be given again."""
-        self.told: list[Callable[[], None]] = []
-        """Whom to tell, each time that it is."""
+        self.told: list[Callable[[str | None], None]] = []
+        """Called each time that it is, with the address of the peer to which it goes."""
 
     @staticmethod
     def of(scope: Any) -> "Repeat | None":
@@ -39,8 +39,8 @@ class Repeats:
         self._date: object = None
         self._answers: dict[bytes, tuple[bytes, Callable[[], bool], Repeat]] = {}
 
-    def find(self, request: bytes, date: object) -> bytes | None:
-        """The answer that may be given to these bytes; whoever is to be told of it has been."""
+    def find(self, request: bytes, date: object, peer: str | None = None) -> bytes | None:
+        """The answer that may be given to these bytes from a peer; its listeners are called."""
         if date is not self._date:
             self._answers.clear()
             self._date = date
@@ -51,7 +51,7 @@ class Repeats:
             del self._answers[request]
             return None
         for tell in repeat.told:
-            tell()
+            tell(peer)
         return answer
 
     def keep(self, request: bytes, repeat: Repeat, answer: bytes, date: object) -> None:

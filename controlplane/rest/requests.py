@@ -46,7 +46,18 @@ class Request(NamedTuple):
     """What stands in front of every path in a `Location`: scheme, host, mount, dialect."""
     state: Mapping[str, Any] = MappingProxyType({})
     """What those who passed the request on have found out: its `principal` (ASGI's `state`)."""
+    peer: str | None = None
+    """IP address at the other end of the connection; a proxy's, if the request came through one."""
 
+    @property
+    def principal(self) -> str:
+        """Name of the caller, if a layer in front has authenticated it."""
+        known = self.state.get("principal")
+        return known if isinstance(known, str) else ANONYMOUS
+
+
+ANONYMOUS = "anonymous"
+"""Principal of a request that nobody has authenticated."""
 
 _READ = "controlplane.request"
 """Where a scope keeps the request that was read in it, and beneath which mount: several look."""
@@ -76,6 +87,7 @@ def _read(scope: Mapping[str, Any]) -> Request:
     as_of = _ZONE.sub(r"\1+\2", asked["as_of"]) if "as_of" in asked else None
     headers = Headers(scope=dict(scope))
     host = headers.get("host", "localhost")
+    client = scope.get("client")
     mount = scope.get("root_path", "")
     return Request(
         scope["method"],
@@ -85,6 +97,7 @@ def _read(scope: Mapping[str, Any]) -> Request:
         asked.get("profile", dialect),
         dialect is not None,
         f"{scope.get('scheme', 'http')}://{host}{mount}{_COMPAT if dialect else ''}{dialect or ''}",
+        peer=client[0] if client else None,
     )
 
 

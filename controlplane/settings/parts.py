@@ -18,5 +18,8 @@ UPKEEP = "upkeep."
 AUTH = "auth."
 """Who is let in to the HTTP interface."""
 
+LOG = "log."
+"""Log lines of a service."""
+
 HTTP = "http."
 """How much is taken at once by the HTTP interface."""

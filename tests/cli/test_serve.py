@@ -1,6 +1,7 @@
 """`controlplane serve`, run as a user runs it: as a process of its own."""
 
 import asyncio
+import json
 import re
 import signal
 import sys
@@ -92,7 +93,35 @@ async def test_ends_when_asked(how: signal.Signals) -> None:
         code, told = await service.end(how)
     assert code == 0
     (line,) = told.splitlines()
-    assert " event=request method=GET target=/connectors/nix%0a dialect= status=404 " in line
+    assert " event=request method=GET target=/connectors/nix%0a dialect= " in line
+    assert " principal=anonymous status=404 " in line
+    assert " peer=127.0.0.1 " in line
+
+
+@pytest.mark.parametrize("told", ["flag", "environment"])
+async def test_json_logs(told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every line of standard error is a JSON object: requests with their sender, and warnings."""
+    worker = tmp_path / "worker.properties"
+    worker.write_text("group.idd=fleet\n", "ascii")
+    arguments = [LIFE, "--worker-properties", str(worker)]
+    if told == "environment":
+        monkeypatch.setenv("CONTROLPLANE_LOG_FORMAT", "json")
+        worker.write_text("", "ascii")
+    else:
+        arguments += ["--log-format", "json"]
+    async with running(*arguments, "--host", "0.0.0.0") as service, httpx.AsyncClient() as client:
+        port = service.url.rpartition(":")[2]
+        for _ in range(2):  # the second answer is the first one, given again
+            await client.get(f"http://127.0.0.1:{port}/connectors")
+        code, written = await service.end()
+    assert code == 0
+    lines = [json.loads(line) for line in written.splitlines()]
+    requests = [line for line in lines if line["event"] == "request"]
+    assert len(requests) == 2
+    assert {(line["principal"], line["peer"]) for line in requests} == {("anonymous", "127.0.0.1")}
+    remarks = [line["text"] for line in lines if line["event"] == "remark"]
+    assert any("whoever reaches 0.0.0.0" in remark for remark in remarks)
+    assert any("group.idd" in remark for remark in remarks) == (told == "flag")
 
 
 async def test_listens_where_the_workers_file_says(tmp_path: Path) -> None:

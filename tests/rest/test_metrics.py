@@ -1,8 +1,10 @@
 """What Prometheus is told, read as Prometheus reads it."""
 
 import asyncio
+import platform
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,6 +120,18 @@ async def test_names_of_exporters_that_ask_over_http(history: Scraped) -> None:
     for labels, value in history.of_family("kafka_connect_connector_tasks_state").items():
         state = labels.partition("state=")[2].partition(",")[0]
         assert value == numbers[state]
+
+
+async def test_which_build_it_is_and_how_its_process_fares() -> None:
+    """Version and Python as labels; processor, memory and files as every exporter names them."""
+    async with measured() as it:
+        samples = (await it.scraped()).samples
+    (build,) = [name for name in samples if name.startswith("controlplane_build_info")]
+    assert f"version={version('controlplane')}" in build
+    assert f"python={platform.python_version()}" in build
+    for name in ("cpu_seconds_total", "resident_memory_bytes", "open_fds", "start_time_seconds"):
+        assert samples[f"process_{name}"] > 0
+    assert any(name.startswith("python_gc_collections_total") for name in samples)
 
 
 async def test_where_the_log_has_been_read_to() -> None:

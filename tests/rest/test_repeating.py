@@ -72,7 +72,9 @@ async def served(
 def one_date(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let it be the same second all the while."""
     find, keep = Repeats.find, Repeats.keep
-    monkeypatch.setattr(Repeats, "find", lambda one, request, _: find(one, request, "now"))
+    monkeypatch.setattr(
+        Repeats, "find", lambda one, request, _, peer: find(one, request, "now", peer)
+    )
     monkeypatch.setattr(
         Repeats,
         "keep",
@@ -254,10 +256,11 @@ def test_bounds() -> None:
 
 def test_whom_to_tell() -> None:
     """Whoever wants to know of each answer does, and only of those that are given."""
-    repeats, repeat, told = Repeats(), Repeat(), list[str]()
-    repeat.told.append(lambda: told.append("given"))
+    repeats, repeat, told = Repeats(), Repeat(), list[str | None]()
+    repeat.told.append(told.append)
     repeat.holds = lambda: len(told) < 2
     repeats.find(GET, "one")
     repeats.keep(GET, repeat, b"answer", "one")
-    assert [repeats.find(GET, "one") for _ in range(3)] == [b"answer", b"answer", None]
-    assert told == ["given"] * 2
+    peers = ["127.0.0.1", None, "::1"]
+    assert [repeats.find(GET, "one", peer) for peer in peers] == [b"answer", b"answer", None]
+    assert told == peers[:2]

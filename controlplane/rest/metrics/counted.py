@@ -1,11 +1,19 @@
 """What is counted as it happens: requests, commands, what was recovered, a log that was away."""
 
 from collections.abc import Callable
-from functools import partial
+from importlib.metadata import version
+from platform import python_version
 from time import perf_counter
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    GCCollector,
+    Histogram,
+    Info,
+    ProcessCollector,
+)
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane.core.profiles import Profile
@@ -32,6 +40,14 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._found = Found()
         self.registry.register(self._found)
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self._build = Info(
+            "controlplane_build",
+            "Version of this program, and of the Python that runs it.",
+            registry=self.registry,
+        )
+        self._build.info({"version": version("controlplane"), "python": python_version()})
         self._requests = Counter(
             "controlplane_http_requests",
             "Requests that were answered, by endpoint.",
@@ -148,7 +164,7 @@ class _Answers:
                 count = self._metrics.answering(request, message["status"])
                 count(perf_counter() - began)
                 if (repeat := Repeat.of(scope)) is not None:
-                    repeat.told.append(partial(count, 0))
+                    repeat.told.append(lambda _peer: count(0))
             await send(message)
 
         await self._app(scope, receive, sending)

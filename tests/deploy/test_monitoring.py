@@ -1,0 +1,207 @@
+"""Alert rules and dashboard, evaluated by a real Prometheus that scrapes a real service."""
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+import yaml
+
+from controlplane.core.partitioner import partition_of
+from controlplane.logs.log import Record
+from controlplane.logs.sqlite import SqliteLog
+from tests.cli.test_serve import HISTORIES, LIFE, ROOT, running
+from tests.kafka.process import free_ports
+
+pytestmark = pytest.mark.prometheus
+
+ALERTS = ROOT / "deploy" / "alerts.yaml"
+DASHBOARD = ROOT / "deploy" / "dashboard.json"
+
+STATUS = "connect-status"
+NOW_MS = 1_795_219_000_000
+
+PAUSE_S = 0.2
+TRIES = 300
+"""A minute, in which Prometheus starts and scrapes twice on the busiest machine."""
+
+
+def alerts() -> Iterator[dict[str, Any]]:
+    """Every alert rule."""
+    for group in yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]:
+        yield from group["rules"]
+
+
+def panels() -> Iterator[tuple[str, str]]:
+    """Title and expression of each query of the dashboard, for all instances."""
+    for panel in json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]:
+        for target in panel["targets"]:
+            expression = target["expr"].replace("$instance", ".*")
+            yield panel["title"], expression.replace("$__rate_interval", "1m")
+
+
+def names_in(expression: str) -> set[str]:
+    """Metrics that an expression asks for."""
+    return set(re.findall(r"\b(?:kafka_connect|controlplane|process)_\w+", expression))
+
+
+class Prometheus:
+    """A real Prometheus with our rules, which scrapes one address every second."""
+
+    def __init__(self, url: str) -> None:
+        self._rest = httpx.AsyncClient(base_url=url, timeout=30)
+
+    async def query(self, expression: str) -> list[dict[str, Any]]:
+        """The instant vector of an expression; fails if Prometheus cannot evaluate it."""
+        answer = await self._rest.get("/api/v1/query", params={"query": expression})
+        assert answer.status_code == 200, answer.text
+        result: list[dict[str, Any]] = answer.json()["data"]["result"]
+        return result
+
+    async def until_found(self, expression: str) -> list[dict[str, Any]]:
+        """The vector as soon as it is not empty."""
+        for _ in range(TRIES):
+            try:
+                if result := await self.query(expression):
+                    return result
+            except httpx.TransportError:
+                pass  # it has not started yet
+            await asyncio.sleep(PAUSE_S)
+        raise AssertionError(f"nothing was found: {expression}")
+
+    async def close(self) -> None:
+        """Forget the connection."""
+        await self._rest.aclose()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def prometheus(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Prometheus]:
+    """Prometheus, after two scrapes of a service that has carried out commands before both."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    log = folder / "life.db"
+    imported = (sys.executable, "-m", "controlplane", "import", LIFE, str(log))
+    await asyncio.to_thread(subprocess.run, imported, check=True, capture_output=True)
+    await _failed(log)
+    catalogue = str(HISTORIES / "catalogue.json")
+    async with running(str(log), "--plugins", catalogue) as service, httpx.AsyncClient() as client:
+        await _busy(client, service.url)
+        (port,) = free_ports(1)
+        process = await _started(folder, service.url, port)
+        prometheus = Prometheus(f"http://127.0.0.1:{port}")
+        try:
+            await prometheus.until_found("controlplane_build_info")
+            await _busy(client, service.url)
+            await prometheus.until_found("rate(controlplane_command_seconds_count[1m]) > 0")
+            yield prometheus
+        finally:
+            await prometheus.close()
+            process.terminate()
+            await process.wait()
+
+
+async def _failed(path: Path) -> None:
+    """Let workers report a failed connector and a failed task."""
+    failed = b'{"state":"FAILED","trace":"java.io.IOException","worker_id":"w:1","generation":9}'
+    keys = b"status-connector-orders", b"status-task-orders-0"
+    log = await SqliteLog.open(path)
+    try:
+        partitions = (await log.topics())[STATUS]
+        await log.append(
+            [Record(STATUS, partition_of(key, partitions), NOW_MS, key, failed) for key in keys]
+        )
+    finally:
+        await log.close()
+
+
+async def _busy(client: httpx.AsyncClient, url: str) -> None:
+    """Requests of every kind: commands, reads, refusals."""
+    for verb in ("pause", "resume", "stop"):
+        answer = await client.put(f"{url}/connectors/pages/{verb}")
+        assert answer.is_success, answer.text
+    assert (await client.get(f"{url}/connectors/nobody")).status_code == 404
+    assert (await client.get(f"{url}/metrics")).is_success
+
+
+async def _started(folder: Path, target: str, port: int) -> asyncio.subprocess.Process:
+    settings = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(ALERTS)],
+        "scrape_configs": [
+            {"job_name": "controlplane", "static_configs": [{"targets": [target.split("//")[1]]}]}
+        ],
+    }
+    file = folder / "prometheus.yml"
+    file.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    program = shutil.which("prometheus")
+    assert program is not None
+    return await asyncio.create_subprocess_exec(
+        *(program, f"--config.file={file}", f"--storage.tsdb.path={folder / 'tsdb'}"),
+        f"--web.listen-address=127.0.0.1:{port}",
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+
+
+def test_the_rules_are_valid() -> None:
+    """`promtool` takes the file as it is."""
+    done = subprocess.run(
+        ["promtool", "check", "rules", str(ALERTS)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_alert_says_what_to_do() -> None:
+    """A severity, a summary that names the instance or connector, and a next step."""
+    for rule in alerts():
+        assert rule["labels"]["severity"] in {"warning", "critical"}
+        assert "$labels." in rule["annotations"]["summary"]
+        assert rule["annotations"]["description"]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_alerts_ask_for_metrics_that_there_are(prometheus: Prometheus) -> None:
+    """Each expression can be evaluated, and each metric in it has samples."""
+    for rule in alerts():
+        await prometheus.query(rule["expr"])
+        for name in names_in(rule["expr"]):
+            assert await prometheus.query(name), f"{rule['alert']}: no samples of {name}"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_alerts_fire_where_something_is_wrong_and_nowhere_else(
+    prometheus: Prometheus,
+) -> None:
+    """The recorded cluster has failed tasks and connectors, and the service itself is well."""
+    active = {rule["alert"] for rule in alerts() if await prometheus.query(rule["expr"])}
+    assert {"ConnectTaskFailed", "ConnectorFailed"} <= active
+    assert active <= {
+        *("ConnectTaskFailed", "ConnectorFailed", "ConnectorNotRunning"),
+        "ConnectTasksUnassigned",
+    }
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_each_panel_of_the_dashboard_shows_something(prometheus: Prometheus) -> None:
+    """Each query of each panel has a result; a panel without one would only puzzle."""
+    assert len({title for title, _ in panels()}) > 10
+    for title, expression in panels():
+        assert await prometheus.query(expression), f"{title}: {expression}"
+
+
+def test_the_dashboard_can_be_imported() -> None:
+    """Grafana needs an id for each panel, a place on the grid, and a data source to choose."""
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    ids = [panel["id"] for panel in dashboard["panels"]]
+    assert len(ids) == len(set(ids))
+    assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in dashboard["panels"])
+    assert {one["name"] for one in dashboard["templating"]["list"]} == {"datasource", "instance"}
