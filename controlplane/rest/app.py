@@ -127,7 +127,7 @@ class App:
         if request.profile is not None:
             profile = Profile.of(request.profile)
         service = self._service
-        found, endpoint, names, query = routes.routed(
+        found, endpoint, names, query, notice = routes.routed(
             request,
             profile,
             part=service.part,
@@ -146,6 +146,7 @@ class App:
             given = await unless_left(work, receive)
         else:
             given = await work
+        given = given.noticed(() if notice is None else (notice,))
         return given._replace(content_type=as_accepted(given.content_type, request.headers))
 
     def _on_log(self) -> tuple[str, ...]:

@@ -49,6 +49,15 @@ def names_in(template: tuple[str, ...], segments: tuple[str, ...]) -> list[str]:
     return [segment for part, segment in pairs if part == "{}"]
 
 
+def matrix_names(raw: str) -> list[str]:
+    """The names of a raw target's matrix parameters (`/stop;a=b`), which Connect ignores."""
+    path = raw.partition("#")[0].partition("?")[0]
+    if ";" not in path:
+        return []
+    some = [one for part in path.split("/") for one in part.split(";")[1:]]
+    return [unquote(one.partition("=")[0]) for one in some if one]
+
+
 _BEGINNINGS = ("/", "*")
 """What a target begins with: a path, or what is meant for the whole server."""
 

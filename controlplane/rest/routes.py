@@ -27,6 +27,7 @@ from controlplane.rest import (
     outcomes,
     plans,
     plugins,
+    queries,
     reads,
     signatures,
     writes,
@@ -44,14 +45,12 @@ from controlplane.rest.errors import (
     refused,
 )
 from controlplane.rest.ours import openapi, pasts, targets, trail, watch
-from controlplane.rest.paths import matches, names_in, parse_target
+from controlplane.rest.paths import matches, matrix_names, names_in, parse_target
+from controlplane.rest.queries import DRY_RUN
 from controlplane.rest.requests import Request, check_media, is_spelled_out
 from controlplane.rest.signatures import Signature
 
 Answering = Callable[[Call], Awaitable[Answer]]
-
-DRY_RUN = "dry_run"
-"""The question whether nothing is to be done but told what would be."""
 
 
 def _always(_: Profile) -> bool:
@@ -162,6 +161,8 @@ class Routed(NamedTuple):
     """What answers it; None: it asks which methods there are (`OPTIONS`)."""
     names: tuple[str, ...]
     query: dict[str, list[str]]
+    notice: str | None = None
+    """What is to be noticed about its query."""
 
 
 def routed(
@@ -187,7 +188,17 @@ def routed(
         return Routed(found, None, (), query)
     endpoint = of_method(found, request.method)
     check_media(request, profile, endpoint.takes, consumes_json=endpoint.consumes_json(profile))
-    return Routed(found, endpoint, tuple(names_in(endpoint.template, path)), query)
+    notice = _checked(request, endpoint, query)
+    return Routed(found, endpoint, tuple(names_in(endpoint.template, path)), query, notice)
+
+
+def _checked(request: Request, endpoint: Endpoint, query: Mapping[str, list[str]]) -> str | None:
+    """Check the parameters; what is to be noticed about them."""
+    place, matrix = (endpoint.method, endpoint.template), matrix_names(request.target)
+    if not request.compat:
+        return queries.check(place, query, matrix, ours=endpoint.ours)
+    queries.check_compat(place, query, matrix)
+    return None
 
 
 def methods_of(found: dict[str, Endpoint]) -> Sequence[str]:

@@ -343,9 +343,11 @@ async def test_bad_questions(client: httpx.AsyncClient, query: str, says: str) -
     assert response.json()["error_code"] == 400
 
 
-async def test_first_of_repeated_parameters(client: httpx.AsyncClient) -> None:
-    """Of a parameter that is given twice the first one counts, as in Connect."""
+async def test_two_releases_at_once_are_refused(client: httpx.AsyncClient) -> None:
+    """A request cannot be answered as two releases; the same one twice is no contradiction."""
     response = await client.get("/?profile=3.4.0&profile=2.8.2")
+    assert response.status_code == 400
+    response = await client.get("/?profile=3.4.0&profile=3.4.0")
     assert response.json()["version"] == "3.4.0"
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from controlplane.rest.queries import parameters
+
 
 class Described(Protocol):
     """What is told of an endpoint."""
@@ -71,21 +73,6 @@ _SUMMARIES: Mapping[tuple[str, str], str] = {
     ("GET", "/metrics"): "Metrics for Prometheus",
 }
 
-_QUERIES: Mapping[tuple[str, str], tuple[str, ...]] = {
-    ("GET", "/connectors"): ("expand",),
-    ("POST", "/connectors/{connector}/restart"): ("includeTasks", "onlyFailed"),
-    ("POST", "/connectors/{connector}/undo"): ("to", "offsets"),
-    ("GET", "/connectors/{connector}/history"): ("limit", "after"),
-    ("GET", "/targets"): ("connector",),
-    ("GET", "/commands"): (
-        *("connector", "principal", "command", "outcome"),
-        *("since", "limit", "after"),
-    ),
-    ("GET", "/watch"): ("connector", "since"),
-    ("GET", "/connector-plugins"): ("connectorsOnly",),
-    ("PUT", "/admin/loggers/{logger}"): ("scope",),
-}
-
 
 def described(endpoints: Iterable[Described]) -> dict[str, Any]:
     """The document."""
@@ -138,7 +125,10 @@ def _operation(one: Described, path: str, names: Iterable[str]) -> dict[str, Any
         "summary": _SUMMARIES.get(place, f"{one.method} {path}"),
         "parameters": [
             *({"name": name, "in": "path", "required": True, "schema": _TEXT} for name in names),
-            *({"name": name, "in": "query", "schema": _TEXT} for name in _QUERIES.get(place, ())),
+            *(
+                {"name": name, "in": "query", "schema": _TEXT}
+                for name in parameters(one.method, one.template)
+            ),
             *({"name": name, "in": "query", "schema": _TEXT} for name in usual),
             *([_KEY] if one.changes else []),
         ],

@@ -1,0 +1,112 @@
+"""Query parameters: what is misspelt, impossible or contradictory is refused, and nothing done."""
+
+import pytest
+
+from controlplane.core import views
+from tests.rest.plane import asked
+
+SLIPS = (
+    "dryrun",
+    "dry-run",
+    "dryRun",
+    "DRY_RUN",
+    "dry_rnu",
+    "dry",
+    "drt_run",
+    "dry_run_",
+    "dr_yrun",
+)
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+@pytest.mark.parametrize("front", ["", "/compat/3.9", "/compat/2.3", "/compat/4.3"])
+async def test_a_misspelt_dry_run_deletes_nothing(front: str, slip: str) -> None:
+    """Whatever the dialect: the parameter that was meant is named."""
+    async with asked() as (plane, client):
+        before = plane.state
+        for place in (f"?{slip}=true", f"?{slip}", f";{slip}=true"):
+            answer = await client.delete(f"{front}/connectors/orders{place}")
+            assert answer.status_code == 400, place
+            assert "did you mean dry_run=? Nothing has been done" in answer.json()["message"]
+        assert plane.state is before
+
+
+@pytest.mark.parametrize("front", ["", "/compat/3.9"])
+async def test_two_answers_to_whether_it_is_a_dry_run_are_refused(front: str) -> None:
+    """Also two releases to answer as. The same value twice is no contradiction."""
+    async with asked() as (plane, client):
+        path = f"{front}/connectors/orders"
+        for query in ("dry_run=false&dry_run=true", "dry_run=&dry_run=true"):
+            assert (await client.delete(f"{path}?{query}")).status_code == 400
+        read = await client.get(f"{path}?profile=3.4&profile=3.9")
+        assert (read.status_code, read.json()["message"]) == (
+            400,
+            "profile= is given twice, as 3.4 and as 3.9: give it once",
+        )
+        same = await client.delete(f"{path}?dry_run=true&dry_run=TRUE&profile=3.9&profile=3.9")
+        assert same.json()["profile"].startswith("3.9")
+        assert views.connectors(plane.state) == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "words"),
+    [
+        ("PUT", "/connectors/orders/stop?x=y", "'x' is no parameter of PUT /connectors/{}/stop"),
+        ("PUT", "/connectors/orders/stop?x=y", "it takes as_of=, profile=, dry_run="),
+        ("POST", "/connectors/orders/restart?includetasks=true", "did you mean includeTasks=?"),
+        ("POST", "/connectors/orders/restart?onlyFailed=yes", "is neither true nor false"),
+        ("POST", "/connectors/orders/undo?too=config@0", "did you mean to=?"),
+        ("POST", "/connectors/orders/undo?to=config@0&offset=true", "did you mean offsets=?"),
+        ("PUT", "/admin/loggers/root?Scope=cluster", "did you mean scope=?"),
+        ("PUT", "/admin/loggers/root?scope=banana", "use worker or cluster"),
+        ("DELETE", "/connectors/orders?profil=3.9", "did you mean profile=?"),
+        ("DELETE", "/connectors/orders?forward=perhaps", "forward=perhaps is neither"),
+        ("GET", "/commands?command=banana", "command=banana is none: use one of alter-offsets"),
+        ("GET", "/commands?outcome=banana", "outcome=banana is none: use one of done, failed"),
+        ("GET", "/commands?since=yesterday", "since=yesterday is no number of milliseconds"),
+        ("GET", "/commands?limit=0", "limit=0 is no number from 1 to 10000"),
+        ("GET", "/commands?conector=orders", "did you mean connector=?"),
+        ("GET", "/commands?connector=a&connector=b", "connector= is given twice, as a and as b"),
+        ("GET", "/targets?nmae=x", "is no parameter of GET /targets"),
+        ("GET", "/connectors/orders/history?record=true", "did you mean records=?"),
+        ("GET", "/connectors?expand=banana", "expand=banana is none: use one of status, info"),
+        ("GET", "/connector-plugins?connectorsOnly=perhaps", "is neither true nor false"),
+        ("GET", "/watch?conector=orders", "did you mean connector=?"),
+        ("GET", "/connectors?as_of=config@0&as_of=config@1", "as_of= is given twice"),
+        ("GET", "/connectors?profile=", "unknown release"),
+    ],
+)
+async def test_what_cannot_be_meant_is_refused(method: str, target: str, words: str) -> None:
+    """On `/`, with the names and the values that there are; nothing is done."""
+    async with asked() as (plane, client):
+        before = plane.state
+        body = {"level": "INFO"} if "loggers" in target else None
+        answer = await client.request(method, target, json=body)
+        assert answer.status_code == 400
+        assert words in answer.json()["message"]
+        assert plane.state is before
+
+
+async def test_reads_of_connect_tell_what_they_ignore() -> None:
+    """Tools add parameters of their own to reads; whoever misspells one is told."""
+    async with asked() as (_, client):
+        answer = await client.get("/connectors?asof=config@0")
+        assert answer.status_code == 200
+        assert "did you mean as_of=?" in answer.headers["x-controlplane-notice"]
+        busted = await client.get("/connectors/orders?_=17000")
+        assert "is no parameter of GET /connectors/{}" in busted.headers["x-controlplane-notice"]
+        twice = await client.get("/connectors?expand=info&expand=status")
+        assert (twice.status_code, "x-controlplane-notice" in twice.headers) == (200, False)
+
+
+@pytest.mark.parametrize(
+    "query", ["x=y", "includetasks=true", "includeTasks=banana", "foward=true"]
+)
+async def test_compat_ignores_what_kafka_ignores(query: str) -> None:
+    """Other unknown parameters, and values that make no sense, are as Kafka takes them."""
+    async with asked() as (_, client):
+        path = "/compat/3.9/connectors/orders/restart"
+        plain = await client.post(path)
+        answer = await client.post(f"{path}?{query}&forward=true")
+        assert (answer.status_code, answer.content) == (plain.status_code, plain.content)
+        assert "x-controlplane-notice" not in answer.headers
