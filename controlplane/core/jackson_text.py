@@ -15,6 +15,8 @@ from controlplane.core.undecodable import Undecodable
 _CHUNK = 4000
 """Jackson reads UTF-32 by so many units: a bad character spoils the chunk in which it stands."""
 
+_UTF32_BYTES = 4
+
 _LAST_PLANE = 0x10
 """UTF-32: the planes of Unicode end here."""
 
@@ -74,6 +76,14 @@ def write_text(text: Text, like: bytes) -> bytes:
         return like[:mark] + text.units.encode("latin-1")
     cut_off = b"\0" if text.broken else b""
     return like[:mark] + joined(text.units).encode(charset, "surrogatepass") + cut_off
+
+
+def unread_bytes(text: Text, value: bytes) -> bytes:
+    """The bytes behind the last unit of a broken document; empty for any other."""
+    if not text.broken:
+        return b""
+    characters = len(joined(text.units))
+    return value[_guessed(value)[1] + _UTF32_BYTES * characters :]
 
 
 _UNPAIRED = re.compile("([\ud800-\udbff][\udc00-\udfff])|[\ud800-\udbff](?s:.)?|[\udc00-\udfff]")

@@ -1,15 +1,19 @@
 """Secrets are hidden from people by one rule, applied wherever something is made for people.
 
 A value is hidden where its key looks like a secret's (`SECRET_KEYS`), and wherever it stands in a
-text: assigned to such a name (`password=…`, `X-Api-Key: …`), in the user part of a URL, behind
-`Bearer` or `Basic`, between the lines of a private key. References to config providers
+text: assigned to such a name (`password=…`, `X-Api-Key: …`, `<password>…</password>`, a line
+`password …`), in the user part of a URL, behind `Bearer` or `Basic`, between the lines of a private
+key. Escapes disguise nothing: a text is also read without them (`escaped_text`), so JSON in strings
+and percent-encoded parameters are covered. References to config providers
 (`${file:/x:key}`) stay visible: they name a secret and are none; what an archive has encrypted
 (`${encrypted:…}`) is as hidden as what it was. REST answers as Connect does and is not redacted.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+
+from controlplane.core.escaped_text import escape_levels, has_escapes
 
 HIDDEN = "[hidden]"
 
@@ -42,15 +46,41 @@ _PRIVATE_KEY = re.compile(
     r"(?=-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)",
     re.DOTALL,
 )
+_INSIDE = r"""(?:"(?:\\.|[^"\\])*+"|[^\[\]{}"])*+"""
+_BRACKETED = rf"\{{{_INSIDE}\}}|\[{_INSIDE}\]|[\[{{].*\Z"
+"""A list or map that is a secret. One with others inside of it is taken as far as the text goes."""
+
+_REPLACED = r"""(?:\[hidden\]|\$\{[^{}]*:[^{}]*\})++(?=[\s&;,"'<>)\]}]|\Z)"""
+"""What stands in place of a secret, once it was replaced: a bracket behind it is none of it."""
+
 # A word is taken whole, or not at all: no text makes this go back and forth.
 _ASSIGNED = re.compile(
     rf"""(?P<name>(?<![\w.-])(?=[\w.-]*?(?:{_ANY_KEY}))[\w.-]++\\?["']?\s*+[=:]\s*+)"""
-    rf"""(?P<value>\\"(?:[^"\\]|\\[^"])*+(?:\\")?|"(?:\\.|[^"\\])*+"?|'[^']*+'?"""
-    rf"""|(?:{_SCHEMES}\s+)?[^\s&;,"']+)""",
+    rf"""(?P<value>{_REPLACED}|\\"(?:[^"\\]|\\[^"])*+(?:\\")?|"(?:\\.|[^"\\])*+"?|'[^']*+'?"""
+    rf"""|(?:{_BRACKETED})[^\s&;,"']*|(?:{_SCHEMES}\s+)?(?:\\\r?\n[ \t]*+|[^\s&;,"'])+)""",
     re.IGNORECASE | re.DOTALL,
 )
+_ELEMENT = re.compile(
+    rf"(?P<name><(?=[^\s<>/]*?(?:{_ANY_KEY}))[^\s<>/]++(?:\s[^<>]*+)?>\s*+(?:<!\[CDATA\[)?+)"
+    r"(?P<value>[^<\s][^<]*+)",
+    re.IGNORECASE,
+)
+_ATTRIBUTE = re.compile(
+    rf"""(?P<name>\b(?:name|key|id)\s*+=\s*+["'](?=[^"'<>]{{0,200}}?(?:{_ANY_KEY}))[^"'<>]++["']"""
+    r"""(?:[^<>]{0,200}?\bvalue\s*+=\s*+["']|[^<>]{0,200}+>\s*+(?:<!\[CDATA\[)?+))(?P<value>[^<>"']++)""",
+    re.IGNORECASE,
+)
+"""XML: `<password>…</password>`, `<entry key="password">…</entry>`, `name="password" value="…"`."""
+_PROPERTY = re.compile(
+    rf"^(?P<name>[ \t]*+(?=[\w.-]*?(?:{_ANY_KEY}))[\w.-]++[ \t]++)(?P<value>\S++)(?=\s*?$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line of a property file of two words: `password …`."""
 _ENCRYPTED = re.compile(r"(?P<name>)(?P<value>\$\{encrypted:[^{}]*\})")
-_IN_TEXTS = (_PRIVATE_KEY, _USER_INFO, _AUTHORIZED, _ASSIGNED, _ENCRYPTED)
+_IN_TEXTS = (
+    *(_PRIVATE_KEY, _USER_INFO, _AUTHORIZED, _ASSIGNED),
+    *(_ELEMENT, _ATTRIBUTE, _PROPERTY, _ENCRYPTED),
+)
 """What tells a secret in a text, and the secret."""
 
 LOOKED_AT = 1 << 18
@@ -141,13 +171,49 @@ def text_without(text: str, hide: Hide) -> str:
     """A text of any length with every secret in it replaced."""
     if not may_hold_secrets(text):
         return text
+    pieces: list[str] = []
+    copied = 0
+    for start, end in _merged(_secret_spans(text)):
+        pieces += text[copied:start], replaced(text[start:end], hide)
+        copied = end
+    return "".join(pieces) + text[copied:]
+
+
+def _secret_spans(text: str) -> Iterator[tuple[int, int]]:
+    """The places of secrets, seen as the text stands and without each level of its escapes.
+
+    Every level is looked at: a secret ends where its own quotes do, and no level tells alone which
+    quotes are its own.
+    """
+    yield from _spelled(text)
+    for level in escape_levels(text):
+        if _has_stems(level.text):
+            for start, end in _spelled(level.text):
+                yield level.original(start), level.original(end)
+
+
+def _spelled(text: str) -> Iterator[tuple[int, int]]:
     for pattern in _IN_TEXTS:
-        text = pattern.sub(lambda found: found["name"] + replaced(found["value"], hide), text)
-    return text
+        yield from (found.span("value") for found in pattern.finditer(text))
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same places in order, those that overlap as one."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        elif start < end:
+            merged.append((start, end))
+    return merged
 
 
 def may_hold_secrets(text: str) -> bool:
     """Whether it is worth looking: False means that there is no secret, and no name of one."""
+    return has_escapes(text) or _has_stems(text)
+
+
+def _has_stems(text: str) -> bool:
     folded = text.casefold()
     return any(stem in folded for stem in _STEMS)
 

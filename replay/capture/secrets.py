@@ -3,7 +3,8 @@
 A record that holds no secret is archived byte for byte. Of one that does, only the secret values
 change, and each release reads it as it read what it was (`secrets_in_json`). Which values are
 secrets is what hides them from people, too (`core.redact`), and the key by which workers sign their
-requests. Source offsets stay as they are: a connector finds them by every byte of their keys.
+requests. Headers lose their secrets in every topic. Keys of records stay as they are, and so do
+source offsets: a connector finds them by every byte of their keys.
 
 Encryption is deterministic (AES-SIV, RFC 5297): equal secrets stay equal, so that a changed
 password is still seen to have changed, and capturing twice archives nothing twice.
@@ -18,11 +19,11 @@ from typing import Final
 
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-from controlplane.core.entry import Batch, Decoded
+from controlplane.core.entry import Batch, Decoded, Headers
 from controlplane.core.java import decode_base64
 from controlplane.core.redact import HIDDEN
 from controlplane.core.state import Topics
-from replay.capture.secrets_in_json import Hide, without_secrets
+from replay.capture.secrets_in_json import Hide, without_secrets, without_secrets_in_header
 from replay.errors import NotCapturable
 
 KEPT = "kept"
@@ -44,11 +45,13 @@ class Secrets:
 
     def without(self, batch: Batch) -> Batch:
         """The same records, their secrets dropped or encrypted."""
-        if self._hide is None or batch.topic not in self._topics:
+        if self._hide is None:
             return batch
-        values = [
-            self._value(key, value) for key, value in zip(batch.keys, batch.values, strict=True)
-        ]
+        hidden = batch.topic in self._topics
+        if not hidden and not batch.headers:
+            return batch
+        pairs = zip(batch.keys, batch.values, strict=True)
+        values = [self._value(*pair) for pair in pairs] if hidden else batch.values
         return Decoded(
             batch.topic,
             batch.partition,
@@ -56,8 +59,14 @@ class Secrets:
             batch.timestamps,
             batch.keys,
             values,
-            batch.headers,
+            {row: self._headers(headers, self._hide) for row, headers in batch.headers.items()},
             batch.aborted,
+        )
+
+    def _headers(self, headers: Headers, hide: Hide) -> Headers:
+        return tuple(
+            (name, value and without_secrets_in_header(name, value, hide))
+            for name, value in headers
         )
 
     def _value(self, key: bytes | None, value: bytes | None) -> bytes | None:

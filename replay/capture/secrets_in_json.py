@@ -4,11 +4,12 @@ Releases differ in what JSON they read, and compatibility is about just that. So
 anew: the token of a secret makes room for a string, and whoever could read the value still can,
 whoever could not still cannot. The grammar is Jackson's (`core.jackson`) without any limits.
 
-Where a value stops being JSON nobody can tell what is a secret. What follows is replaced as a
-whole, if there was one before or may be one in it; so is what stands behind the end of a value,
-which nobody reads.
+Where a value stops being JSON nobody can tell what is a secret. The remainder is replaced as a
+whole, unless it is plain text that shows no trace of a secret (`unparsed_text`) and no secret came
+before it. The same holds for the remainder behind the end of a value, which no release reads.
 
-Left out: a secret of more than 20 million characters, which the newest releases refuse.
+Left out: a secret of more than 20 million characters, and one in a name of more than 50,000 bytes:
+the newest releases refuse these.
 """
 
 import re
@@ -17,12 +18,21 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final
 
+import msgspec
+
 from controlplane.core import javajson, redact
 from controlplane.core.jackson import NAME, SPACE, VALUE
-from controlplane.core.jackson_text import StringDecoder, Text, read_text, write_text
+from controlplane.core.jackson_text import (
+    StringDecoder,
+    Text,
+    read_text,
+    unread_bytes,
+    write_text,
+)
 from controlplane.core.java import utf16_units
 from controlplane.core.profiles import PROFILES, Profile
 from controlplane.core.undecodable import Undecodable
+from replay.capture import unparsed_text
 
 Hide = Callable[[bytes], str]
 """A secret's bytes → the text in its place."""
@@ -39,34 +49,44 @@ _is_secret = lru_cache(maxsize=4096)(redact.is_secret)
 
 def without_secrets(value: bytes, hide: Hide, special: Special) -> bytes:
     """A value with every secret hidden; the same bytes where there is none."""
-    if not special and not _may_hold_secrets(value):
+    if not special and _is_plain(value):
         return value
     try:
         text = read_text(value)
     except Undecodable:
-        some = special or _may_spell_secrets(_without_zeros(value))
-        return value[:_BYTE_ORDER] + hide(value).encode() if some else value
-    units = _Walk(text, hide, special).walked()
+        return value[:_BYTE_ORDER] + hide(value).encode()
+    units = _Walk(value, text, hide, special).walked()
     return value if units == text.units else write_text(text._replace(units=units), value)
 
 
-def _may_hold_secrets(value: bytes) -> bool:
-    """Whether it is worth looking. Some escapes, and what is no UTF-8, may spell anything."""
-    if b"\0" in value:
-        return True
+def without_secrets_in_header(name: str, value: bytes, hide: Hide) -> bytes:
+    """The value of a header with every secret hidden.
+
+    The name of the header judges it, as the key of a config does. A text that is no JSON is looked
+    through for secrets: principals and ids of commands are such texts.
+    """
+    if redact.is_secret(name):
+        return hide(value).encode()
     try:
-        return _may_spell_secrets(value.decode())
+        text = value.decode()
     except UnicodeDecodeError:
-        return True
+        return without_secrets(value, hide, {})
+    if "\0" in text or text.lstrip()[:1] in ("{", "[", '"', "\ufeff"):
+        return without_secrets(value, hide, {})
+    return redact.text_without(text, lambda part: hide(part.encode())).encode()
 
 
-def _may_spell_secrets(text: str) -> bool:
-    return "\\u" in text or "\\/" in text or redact.may_hold_secrets(text)
+def _is_plain(value: bytes) -> bool:
+    """Whether a value is JSON in UTF-8 without any trace of a secret."""
+    try:
+        _SYNTAX.decode(value)
+        return not redact.may_hold_secrets(value.decode())
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
 
 
-def _without_zeros(value: bytes) -> str:
-    """What is no JSON as text: without zeros UTF-16 and UTF-32 of ASCII letters read as ASCII."""
-    return value.replace(b"\0", b"").decode("utf-8", "replace")
+_SYNTAX: Final = msgspec.json.Decoder(msgspec.Raw)
+"""Checks syntax and makes no values."""
 
 
 @dataclass(slots=True)
@@ -81,7 +101,9 @@ class _Open:
 class _Walk:
     """One pass over one document, which stops where it stops being JSON for every release."""
 
-    def __init__(self, text: Text, hide: Hide, special: Special) -> None:
+    def __init__(self, value: bytes, text: Text, hide: Hide, special: Special) -> None:
+        self._raw = value
+        self._text = text
         self._units = text.units
         self._in_bytes = text.in_bytes
         self._hide = hide
@@ -94,6 +116,8 @@ class _Walk:
         """Whether what comes next is, or stands within, the value of a secret."""
         self._met = bool(special)
         """Whether there may have been a secret."""
+        self._number = (0, 0)
+        """The place of the last number. What follows at once may be more of the same word."""
         self._pieces: list[str] = []
         self._copied = 0
 
@@ -104,7 +128,9 @@ class _Walk:
         while goes_on and self._open:
             goes_on = self._step(self._open[-1])
         self._skip_space()
-        self._pieces += self._units[self._copied : self._at], self._rest()
+        start = self._number[0] if self._number[1] == self._at else self._at
+        start = max(start, self._copied)
+        self._pieces += self._units[self._copied : start], self._rest(start)
         return "".join(self._pieces)
 
     def _step(self, container: _Open) -> bool:
@@ -134,10 +160,17 @@ class _Walk:
         return found
 
     def _name(self) -> str | None:
+        """The next name; a secret that is spelled out in it is replaced."""
         found = NAME.match(self._units, self._at)
         name = self._decoded(self._names, found[1]) if found else None
-        if found and name is not None:
-            self._at = found.end()
+        if found is None or name is None:
+            return None
+        self._at = found.end()
+        strict = self._names._replace(encoded_surrogates=False)
+        halves = self._decoded(strict, found[1]) is None
+        hidden = redact.text_without(name, lambda part: self._hidden_part(part, halves=halves))
+        if hidden != name:
+            self._put(_quoted(hidden, halves=halves), found.start(1) - 1, found.end(1) + 1)
         return name
 
     def _value(self, name: str) -> bool:
@@ -147,10 +180,12 @@ class _Walk:
         if found.lastgroup == "string":
             return self._string(found, name)
         self._at = found.end()
+        if found.lastgroup == "number":
+            self._number = found.span()
         if found.lastgroup == "open":
             self._open.append(_Open("]" if found[0] == "[" else "}", self._secret))
         elif self._secret and found[0] != "null":
-            self._put(found, _of_number(found[0], self._hide))
+            self._put(_of_number(found[0], self._hide), *found.span())
         return True
 
     def _string(self, found: re.Match[str], name: str) -> bool:
@@ -163,7 +198,7 @@ class _Walk:
         halves = self._decoded(strict, body) is None
         hidden = self._hidden(text, name, halves=halves)
         if hidden != text:
-            self._put(found, _quoted(hidden, halves=halves))
+            self._put(_quoted(hidden, halves=halves), *found.span())
         return True
 
     def _hidden(self, text: str, name: str, *, halves: bool) -> str:
@@ -172,28 +207,35 @@ class _Walk:
         `halves` says that halves of pairs are encoded in it, which not every release reads: then
         one stays of those in a secret.
         """
-
-        def hide(part: str) -> str:
-            raw = part.encode("utf-8", "surrogatepass")
-            return self._hide(raw) + (_HALF if halves and _has_halves(part) else "")
-
         if self._special and len(self._open) == 1 and name in self._special:
             return text and self._special[name](text) + (_HALF if halves else "")
-        return redact.replaced(text, hide) if self._secret else redact.text_without(text, hide)
+        without = redact.replaced if self._secret else redact.text_without
+        return without(text, lambda part: self._hidden_part(part, halves=halves))
 
-    def _put(self, found: re.Match[str], token: str) -> None:
+    def _hidden_part(self, part: str, *, halves: bool) -> str:
+        return self._hide(_utf8(part)) + (_HALF if halves and _has_halves(part) else "")
+
+    def _put(self, token: str, start: int, end: int) -> None:
         if self._in_bytes:
-            token = token.encode("utf-8", "surrogatepass").decode("latin-1")
-        self._pieces += self._units[self._copied : found.start()], token
-        self._copied = self._at
+            token = _utf8(token).decode("latin-1")
+        self._pieces += self._units[self._copied : start], token
+        self._copied = end
 
-    def _rest(self) -> str:
-        """What follows. Its first unit, or one like it, stays: it is what stops a reader."""
-        rest = self._units[self._at :]
-        raw = rest.encode("latin-1") if self._in_bytes else rest.encode("utf-8", "surrogatepass")
-        if not rest or not (self._met or _may_spell_secrets(_without_zeros(raw))):
+    def _rest(self, start: int) -> str:
+        """The remainder: as it is, or one unit that stops readers as before, and what hides it.
+
+        No release reads a number with something else right behind it, so from `start` on the
+        number belongs to the remainder.
+        """
+        rest = self._units[start:]
+        unread = unread_bytes(self._text, self._raw)
+        if self._at == len(self._units) and not unread:
             return rest
-        return ("x" if rest[0].isalnum() else rest[0]) + self._hide(raw)
+        # Only a document of bytes has a remainder of its own; else the whole record is sealed.
+        raw = rest.encode("latin-1") + unread if self._in_bytes else self._raw
+        if not self._met and unparsed_text.is_harmless(raw):
+            return rest
+        return _stopping(rest[:1]) + self._hide(raw)
 
     def _skip_space(self) -> None:
         found = SPACE.match(self._units, self._at)
@@ -205,6 +247,20 @@ class _Walk:
             return strings.decode(body)
         except Undecodable:
             return None
+
+
+def _stopping(unit: str) -> str:
+    """A unit that stops each reader where this one does (empty: the end of a broken document).
+
+    A zero at the beginning would change by which encoding the document is read.
+    """
+    if unit == "\0":
+        return "!"
+    return "x" if not unit or unit.isalnum() else unit
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 # --- tokens ----------------------------------------------------------------------------------

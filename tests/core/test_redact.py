@@ -113,6 +113,26 @@ def test_references_stay_visible(value: str, shown: str) -> None:
         ("login failed password=s3cret", "login failed password=[hidden]"),
         ("AccountName=a;AccountKey=s3cret==;x=1", "AccountName=a;AccountKey=[hidden];x=1"),
         (PEM.format("\ns3cret\n"), PEM.format("[hidden]")),
+        (
+            "https://h/?next=x%3Fpassword%3Ds3cret%26a",
+            "https://h/?next=x%3Fpassword%3D[hidden]%26a",
+        ),
+        ("%2570assword%253Ds3cret", "%2570assword%253D[hidden]"),
+        (
+            r"{\"a\":\"{\\\"pwd\\\":\\\"s\\\\\\\"3cret\\\"}\"}",
+            r"{\"a\":\"{\\\"pwd\\\":[hidden]}\"}",
+        ),
+        (r'{"p\u0061ssword":"s3cret"}', r'{"p\u0061ssword":[hidden]}'),
+        ('{"tokens":["a",{"b":"s3]cret"}],"n":1}', '{"tokens":[hidden]'),
+        ('{"tokens":["s3","cret"],"n":1}', '{"tokens":[hidden],"n":1}'),
+        ("<db.password>s3cret</db.password>", "<db.password>[hidden]</db.password>"),
+        ('<entry key="token">s3 cret</entry>', '<entry key="token">[hidden]</entry>'),
+        ('<p name="pwd" value="s3cret"/>', '<p name="pwd" value="[hidden]"/>'),
+        ("&lt;pwd&gt;s3cret&lt;/pwd&gt;", "&lt;pwd&gt;[hidden]&lt;/pwd&gt;"),
+        ("a=b\ndb.password s3cret\nc=d", "a=b\ndb.password [hidden]\nc=d"),
+        ("password=s3\\\n  cret\nc=d", "password=[hidden]\nc=d"),
+        ("password authentication failed", "password authentication failed"),
+        ("10% off &c. of C:\\keys", "10% off &c. of C:\\keys"),
         ("no secret at all: a=b", "no secret at all: a=b"),
         ("http://host:8083/path?x=1", "http://host:8083/path?x=1"),
     ],
@@ -172,7 +192,14 @@ def test_deep_values_are_looked_into() -> None:
     assert found == {"password": HIDDEN}
 
 
-@pytest.mark.parametrize("word", ["a", "token", "pass", "token=", '\\"', " ", "://a:", "Basic "])
+WORDS = (
+    *("a", "token", "pass", "token=", '\\"', " ", "://a:", "Basic ", "\\", "%25", "&amp;", "\0"),
+    *("<token ", "<pwd>", 'name="token"', "token=[", "pwd\n", 'token={"a":', "\\u005c"),
+)
+"""Each is repeated to a long text."""
+
+
+@pytest.mark.parametrize("word", WORDS)
 def test_no_text_takes_long(word: str) -> None:
     """A record's value is as long as Kafka takes it: what grows with its square never ends."""
     text = word * (200_000 // len(word))

@@ -1,0 +1,101 @@
+r"""Escaped text: JSON in strings, percent-encoding, character references.
+
+A secret may lie in a text in disguise: `{\"password\":\"…\"}` in a string, `password%3D…` in a
+URL. `escape_levels` takes one level of escapes away at a time. Each level knows where its
+characters stand in the original text, so that what is found there can be replaced there.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+MAX_LEVELS: Final = 6
+"""Levels of escapes that are taken away. JSON in JSON doubles its backslashes at each level."""
+
+_ESCAPE: Final = re.compile(
+    r"\\(?:u+(?P<unit>[0-9A-Fa-f]{4})|x(?P<byte>[0-9A-Fa-f]{2})|(?P<short>[^ux]))"
+    r"|%(?:25)*(?P<percent>[0-9A-Fa-f]{2})"
+    r"|&(?:amp;)*(?:#(?P<decimal>[0-9]{1,7});?|#[xX](?P<hex>[0-9A-Fa-f]{1,6});?"
+    r"|(?P<name>quot|apos|lt|gt|amp|colon|equals|commat|sol);)"
+    r"|(?P<zero>\x00)",
+    re.DOTALL,
+)
+_HIDING: Final = re.compile(
+    r"\\[ux/\\\"nrt]|%[0-9A-Fa-f]{2}|&(?:amp;)*(?:#|quot;|apos;|lt;|colon;)|\x00"
+)
+"""Escapes that can disguise a secret, its name, or what stands between the two."""
+
+_SHORT: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_NAMED: Final = {"quot": '"', "apos": "'", "lt": "<", "gt": ">", "amp": "&"} | {
+    "colon": ":",
+    "equals": "=",
+    "commat": "@",
+    "sol": "/",
+}
+_LAST_CODE: Final = 0x10FFFF
+
+
+class EscapeLevel(NamedTuple):
+    """A text without some levels of its escapes, and the place of each of its characters."""
+
+    text: str
+    ends: list[int]
+    """Positions right behind each former escape, ascending."""
+    original_ends: list[int]
+    """The same positions in the text of the level above."""
+    above: "EscapeLevel | None"
+    """The level that still has these escapes; None: the original text."""
+
+    def original(self, position: int) -> int:
+        """The place in the original text of a position in this one."""
+        before = bisect_right(self.ends, position) - 1
+        if before >= 0:
+            position += self.original_ends[before] - self.ends[before]
+        return self.above.original(position) if self.above else position
+
+
+def has_escapes(text: str) -> bool:
+    """Whether there are escapes that can disguise a secret."""
+    return _HIDING.search(text) is not None
+
+
+def escape_levels(text: str) -> list[EscapeLevel]:
+    """The text without one level of escapes, without two, and so on; empty if it has none."""
+    levels: list[EscapeLevel] = []
+    while len(levels) < MAX_LEVELS and has_escapes(text):
+        levels.append(_unescaped(text, levels[-1] if levels else None))
+        text = levels[-1].text
+    return levels
+
+
+def _unescaped(text: str, above: EscapeLevel | None) -> EscapeLevel:
+    pieces: list[str] = []
+    ends: list[int] = []
+    original_ends: list[int] = []
+    copied = length = 0
+    for found in _ESCAPE.finditer(text):
+        character = _CHARACTERS[str(found.lastgroup)](found[str(found.lastgroup)])
+        pieces += text[copied : found.start()], character
+        length += found.start() - copied + len(character)
+        copied = found.end()
+        ends.append(length)
+        original_ends.append(copied)
+    return EscapeLevel("".join(pieces) + text[copied:], ends, original_ends, above)
+
+
+def _code(code: int) -> str:
+    return chr(code) if code <= _LAST_CODE else "\ufffd"
+
+
+_CHARACTERS: Final[dict[str, Callable[[str], str]]] = {
+    "unit": lambda digits: chr(int(digits, 16)),
+    "byte": lambda digits: chr(int(digits, 16)),
+    "percent": lambda digits: chr(int(digits, 16)),
+    "short": lambda letter: _SHORT.get(letter, letter),
+    "decimal": lambda digits: _code(int(digits)),
+    "hex": lambda digits: _code(int(digits, 16)),
+    "name": lambda name: _NAMED[name],
+    "zero": lambda _zero: "",
+}
+"""What each kind of escape stands for, by the name of its group."""
