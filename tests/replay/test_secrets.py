@@ -1,7 +1,6 @@
 """Secrets on their way into an archive: gone, or to be had with the key alone; the rest stays."""
 
 import os
-import re
 from base64 import b64encode
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from hypothesis import given
 from controlplane.core.diff import diff
 from controlplane.core.entry import Entry, batch_of
 from controlplane.core.profiles import Profile
+from controlplane.core.redact import may_hold_secrets
 from controlplane.core.state import Topics
 from replay.capture.secrets import Secrets, decrypted, dropped, encrypted, kept, read_key
 from replay.errors import NotCapturable
@@ -113,8 +113,9 @@ def legible(value: bytes | None) -> bool:
         text = (value or b"").decode()
     except UnicodeDecodeError:
         return False
-    plain = not re.search(r"[%&\\]", text) or _is_json(text)
-    return plain and all(one.isprintable() or one in "\n\r\t" for one in text)
+    return (_is_json(text) or not may_hold_secrets(text)) and all(
+        one.isprintable() or one in "\n\r\t" for one in text
+    )
 
 
 def _is_json(text: str) -> bool:
