@@ -17,10 +17,12 @@ _ESCAPE: Final = re.compile(
     r"\\(?:u+(?P<unit>[0-9A-Fa-f]{4})|x(?P<byte>[0-9A-Fa-f]{2})|(?P<short>[^ux]))"
     r"|%(?:25)*(?P<percent>[0-9A-Fa-f]{2})"
     r"|&(?:amp;)*(?:#(?P<decimal>[0-9]{1,7});?|#[xX](?P<hex>[0-9A-Fa-f]{1,6});?"
-    r"|(?P<name>quot|apos|lt|gt|amp|colon|equals|commat|sol);)"
-    r"|(?P<zero>\x00)",
+    r"|(?P<name>quot|apos|lt|gt|amp|colon|equals|commat|sol);)",
     re.DOTALL,
 )
+_ZERO: Final = re.compile(r"(?P<zero>\x00)")
+"""UTF-16 of ASCII, read as bytes. Zeros are a level of their own: they may part other escapes."""
+
 _HIDING: Final = re.compile(
     r"\\[ux/\\\"nrt]|%[0-9A-Fa-f]{2}|&(?:amp;)*(?:#|quot;|apos;|lt;|colon;)|\x00"
 )
@@ -74,7 +76,8 @@ def _unescaped(text: str, above: EscapeLevel | None) -> EscapeLevel:
     ends: list[int] = []
     original_ends: list[int] = []
     copied = length = 0
-    for found in _ESCAPE.finditer(text):
+    escape = _ZERO if "\0" in text else _ESCAPE
+    for found in escape.finditer(text):
         character = _CHARACTERS[str(found.lastgroup)](found[str(found.lastgroup)])
         pieces += text[copied : found.start()], character
         length += found.start() - copied + len(character)
