@@ -47,7 +47,8 @@ from controlplane.rest.connections import make_room
 from controlplane.rest.front import Front
 from controlplane.rest.loggers import LOGGER, Loggers
 from controlplane.rest.security.protecting import Protection
-from controlplane.rest.server import PortTaken, listen, serving, url_of
+from controlplane.rest.security.settings import HttpLimits
+from controlplane.rest.server import PortTaken, listen, serving, tell_of_full, url_of
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.listening import Address, administering, listening
 from controlplane.settings.parts import FOLLOWER, LOG, SQLITE
@@ -200,7 +201,8 @@ async def _serve(
     own = logger(level=loggers.named(LOGGER), log_format=service.log_format)
     front = Front(protection, service.dialect, own)
     opened = _commanding if service.commands else _following
-    limits, tls = protection.limits, protection.tls
+    limits, tls = _within_files(protection.limits), protection.tls
+    tell_of_full(front.logger)
     async with AsyncExitStack() as stack:
         known, log = await stack.enter_async_context(opened(service, front.logger, loggers))
         app = front.before(known)
@@ -211,7 +213,6 @@ async def _serve(
         url = url_of(bound, encrypted=tls is not None)
         if not protection.auth.asks:
             _warn_of_strangers(service, bound, apart)
-        _make_room(limits.connections_max)
         await _announce(service, log, known.follower, url)
         settle()
         await server
@@ -229,13 +230,16 @@ def _warn_of_strangers(service: Service, bound: socket.socket, apart: socket.soc
             )
 
 
-def _make_room(connections: int) -> None:
-    able = make_room(connections)
-    if able < connections:
+def _within_files(limits: HttpLimits) -> HttpLimits:
+    """The limits, with as many connections as the system has files for."""
+    able = make_room(limits.connections_max)
+    if able < limits.connections_max:
         note(
             f"Warning: the system lets this process hold {able} connections, fewer than "
-            f"http.connections.max={connections}: raise `ulimit -n`, or lower the setting"
+            f"http.connections.max={limits.connections_max}: raise `ulimit -n`, or lower the "
+            "setting"
         )
+    return msgspec.structs.replace(limits, connections_max=able)
 
 
 QUIET_LIBRARIES = ("aiokafka", "uvicorn")

@@ -11,14 +11,19 @@ from controlplane.rest.gathering import Gathering
 from controlplane.rest.repeating import EXTENSION, LONGEST, Repeat, Repeats
 from controlplane.rest.security.settings import HttpLimits
 
-FILES_BESIDE = 100
-"""Files that are open beside connections: those of the log, of Python, of the event loop."""
+FILES_BESIDE = 200
+"""Files that are open beside connections: those of the log, of Python, of the event loop, and of
+connections that are accepted only to be refused (`ACCEPTED_AT_ONCE`, twice)."""
+
+ACCEPTED_AT_ONCE = 50
+"""Connections that the event loop accepts in one turn."""
 
 
 def make_room(connections: int) -> int:
     """Let this process hold so many connections, each of which is a file to the system.
 
-    Answers how many it can hold, which are fewer where the system allows no more.
+    Returns the number that it can hold, which is lower where the system allows no more, and at
+    least 1. Where few files are allowed, half of them are kept for everything else.
     """
     wanted = connections + FILES_BESIDE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -26,7 +31,14 @@ def make_room(connections: int) -> int:
     if soft != unbounded and soft < wanted:
         soft = wanted if hard == unbounded else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return connections if soft == unbounded else min(connections, soft - FILES_BESIDE)
+    if soft == unbounded:
+        return connections
+    return max(1, min(connections, soft - min(FILES_BESIDE, soft // 2)))
+
+
+def at_once(connections: int) -> int:
+    """Number of connections to accept in one turn of the event loop, of so many in all."""
+    return max(1, min(ACCEPTED_AT_ONCE, connections // 4))
 
 
 def connection_class(limits: HttpLimits) -> type[asyncio.Protocol]:
@@ -36,6 +48,7 @@ def connection_class(limits: HttpLimits) -> type[asyncio.Protocol]:
         repeats = Repeats()
         head_patience_s = limits.head_patience_ms / 1_000
         answer_patience_s = limits.answer_patience_ms / 1_000
+        connections_max = limits.connections_max + at_once(limits.connections_max)
 
     return LimitedConnection
 
@@ -60,6 +73,14 @@ class _UnambiguousParser(h11.Connection):
         return event
 
 
+_MESSAGE = b'{"error_code":503,"message":"Too many connections: ask again later"}'
+
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
+    b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(_MESSAGE), _MESSAGE)
+)
+
+
 class _Connection(H11Protocol):
     """Uvicorn's connection; in its own words it waits for a client for ever.
 
@@ -73,6 +94,9 @@ class _Connection(H11Protocol):
     repeats: Repeats
     head_patience_s: float
     answer_patience_s: float
+    connections_max: int
+    """Further connections are refused as soon as they are made. A few more than `limit_concurrency`
+    (uvicorn's), which refuses requests."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -85,8 +109,15 @@ class _Connection(H11Protocol):
         self._asked: tuple[bytes, Repeat] | None = None
         """What is being answered, if it may be asked again."""
         self._repeated_at = 0.0
+        self._refused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if len(self.connections) >= self.connections_max:
+            assert isinstance(transport, asyncio.Transport)
+            self.transport, self._refused = transport, True
+            transport.write(_FULL)
+            transport.close()
+            return
         super().connection_made(transport)  # type: ignore[arg-type]  # a socket has one of these
         self._expect_head()
 
@@ -172,7 +203,8 @@ class _Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._until_head = _stopped(self._until_head)
         self._until_taken = _stopped(self._until_taken)
-        super().connection_lost(exc)
+        if not self._refused:
+            super().connection_lost(exc)
 
     def _expect_head(self) -> None:
         if self._until_head is None:

@@ -1,20 +1,34 @@
 """Serving an ASGI application from a running event loop, on a socket that is ours."""
 
 import asyncio
+import math
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from controlplane.rest.connections import connection_class
+from controlplane.observe import Logger
+from controlplane.rest.connections import at_once, connection_class
+from controlplane.rest.ending import Ending
 from controlplane.rest.security.settings import HttpLimits
 
 HEADS_HELD = 8
 """How many times the longest head that is answered is read, so that its refusal can be told; what
 is longer still ends the connection."""
+
+
+CONNECTIONS_WAITING = 2_048
+"""Connections that the system lets wait to be accepted."""
+
+_OUT_OF_FILES = "socket.accept() out of system resource"
+"""The message of asyncio where a connection cannot be accepted. It tries again in a second."""
+
+FULL_TOLD_EVERY_S = 60
+"""Seconds between two log lines about connections that cannot be accepted."""
 
 
 class PortTaken(Exception):
@@ -55,9 +69,37 @@ def url_of(listening: socket.socket, *, encrypted: bool = False) -> str:
 class _Server(uvicorn.Server):
     """Whoever embeds the server owns the signals."""
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, with room for connections that wait to be accepted.
+
+        To the event loop the backlog is also the number of connections to accept in one turn.
+        """
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(CONNECTIONS_WAITING)
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def tell_of_full(logger: Logger) -> None:
+    """Log connections that cannot be accepted in one line, however many there are.
+
+    This becomes the exception handler of the running event loop.
+    """
+    told_s = -math.inf
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        nonlocal told_s
+        if context.get("message") != _OUT_OF_FILES:
+            loop.default_exception_handler(context)
+        elif loop.time() - told_s > FULL_TOLD_EVERY_S:
+            told_s = loop.time()
+            reason = f"{context.get('exception')}: raise `ulimit -n`, or lower http.connections.max"
+            logger.warning("connections_not_accepted", reason=reason)
+
+    asyncio.get_running_loop().set_exception_handler(handle)
 
 
 @asynccontextmanager
@@ -73,7 +115,8 @@ async def serving(
     """
     limits = limits or HttpLimits()
     config = uvicorn.Config(
-        app,
+        Ending(app),
+        backlog=at_once(limits.connections_max),
         http=connection_class(limits),
         access_log=False,
         h11_max_incomplete_event_size=HEADS_HELD * limits.head_max_bytes,

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import resource
 import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -47,14 +48,23 @@ class Service(NamedTuple):
 
 @asynccontextmanager
 async def running(
-    *arguments: str, port: tuple[str, ...] = ("--port", "0")
+    *arguments: str, port: tuple[str, ...] = ("--port", "0"), files: int | None = None
 ) -> AsyncIterator[Service]:
-    """`controlplane serve` on a free port unless told otherwise, ready to answer."""
+    """`controlplane serve` on a free port unless told otherwise, ready to answer.
+
+    `files`: the number of files that the system lets it open.
+    """
+
+    def limited() -> None:
+        if files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "controlplane", "serve", *port, *arguments),
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        preexec_fn=limited,
     )
     assert process.stdout is not None
     try:

@@ -1,0 +1,101 @@
+"""`controlplane serve` with more clients than it can serve, and its end while clients wait."""
+
+import asyncio
+import json
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from controlplane.rest.ending import SHUTTING_DOWN
+from tests.cli.test_serve import LIFE, Service, running
+
+CLIENTS = 300
+
+
+async def first_line(service: Service, writers: list[asyncio.StreamWriter]) -> bytes:
+    """The first line of an answer on a connection that stays open; empty where none comes."""
+    url = httpx.URL(service.url)
+    assert url.port is not None
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    writers.append(writer)
+    with suppress(TimeoutError, ConnectionError):
+        writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        async with asyncio.timeout(10):  # where no file is left it waits to be accepted
+            return await reader.readline()
+    return b""
+
+
+async def healthy(service: Service) -> None:
+    """Return as soon as the service answers."""
+    async with httpx.AsyncClient() as client, asyncio.timeout(60):
+        while True:
+            with suppress(httpx.TransportError):
+                if (await client.get(f"{service.url}/health", timeout=5)).status_code == 200:
+                    return
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("files", [48, 128])
+async def test_out_of_files_it_refuses_connections_and_recovers(files: int) -> None:
+    """Fewer connections than files; at most one line in the log, and no traceback."""
+    async with running(LIFE, files=files) as service:
+        writers: list[asyncio.StreamWriter] = []
+        lines = await asyncio.gather(*(first_line(service, writers) for _ in range(CLIENTS)))
+        for writer in writers:
+            writer.close()
+        await healthy(service)
+        code, told = await service.end()
+    assert code == 0
+    assert "Traceback" not in told
+    assert told.count("connections_not_accepted") <= 1
+    assert 0 < lines.count(b"HTTP/1.1 200 OK\r\n") < files
+
+
+async def test_with_few_files_it_says_how_many_connections_it_holds() -> None:
+    """Never a negative number."""
+    async with running(LIFE, files=48) as service:
+        _, told = await service.end()
+    assert "the system lets this process hold 24 connections" in told
+
+
+async def test_terminated_under_load_it_answers_in_connects_words(tmp_path: Path) -> None:
+    """A request under way is refused, a watch ends, others are answered; no traceback."""
+    body = b"POST /connectors HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    async with running(f"sqlite:///{tmp_path / 'state.db'}", "--quiet") as service:
+        url = httpx.URL(service.url)
+        assert url.port is not None
+        slow, sent = await asyncio.open_connection(url.host, url.port)
+        sent.write(body + b"content-length: 100\r\n\r\n{")
+        watch, watching = await asyncio.open_connection(url.host, url.port)
+        watching.write(b"GET /watch HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert b"200" in await watch.readline()
+        async with httpx.AsyncClient() as client:
+            asking = [asyncio.ensure_future(_asking(client, service)) for _ in range(8)]
+            await healthy(service)
+            code, told = await service.end(signal.SIGTERM)
+            statuses = {status for found in await asyncio.gather(*asking) for status in found}
+        head, _, answer = (await slow.read()).partition(b"\r\n\r\n")
+        await watch.read()
+        sent.close()
+        watching.close()
+    assert code == 0
+    assert "Traceback" not in told
+    assert statuses <= {200, 201, 409, 500, 503}
+    assert b" 503 " in head.splitlines()[0]
+    assert json.loads(answer) == {"error_code": 503, "message": SHUTTING_DOWN}
+
+
+async def _asking(client: httpx.AsyncClient, service: Service) -> list[int]:
+    """The statuses of answers until there are no more."""
+    statuses = []
+    config = {"name": "c", "config": {"connector.class": "FileStreamSource", "topic": "t"}}
+    with suppress(httpx.TransportError):
+        while True:
+            made = await client.post(f"{service.url}/connectors", json=config)
+            listed = await client.get(f"{service.url}/connectors")
+            assert made.status_code != 500 or made.json()["message"] == SHUTTING_DOWN
+            statuses += [made.status_code, listed.status_code]
+    return statuses
