@@ -8,12 +8,14 @@ may change while they are used (`/admin/loggers`).
 import logging
 import re
 import sys
+import time
 from typing import Any, Literal, Protocol, TextIO, get_args
 
 import msgspec
 import structlog
 from structlog.typing import EventDict, Processor
 
+from controlplane.core.moments import time_text
 from controlplane.core.redact import redacted_text
 
 LogFormat = Literal["logfmt", "json"]
@@ -70,6 +72,11 @@ def _printable(fact: Any) -> Any:
     )
 
 
+def _stamped(_logger: Any, _method: str, facts: EventDict) -> EventDict:
+    """Add the time in the format of every other output."""
+    return {**facts, "timestamp": time_text(time.time_ns() // 1_000_000)}
+
+
 _ORDER = ("timestamp", "level", "event")
 
 
@@ -82,7 +89,7 @@ _COMMON: tuple[Processor, ...] = (
     structlog.processors.add_log_level,
     structlog.processors.format_exc_info,
     _without_secrets,
-    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    _stamped,
 )
 _PROCESSORS: dict[LogFormat, tuple[Processor, ...]] = {
     "logfmt": (*_COMMON, _one_line, structlog.processors.LogfmtRenderer(key_order=_ORDER)),

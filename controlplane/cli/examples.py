@@ -14,6 +14,7 @@ from controlplane.core import views
 from controlplane.core.codec import decode_config, decode_status
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import Fold
+from controlplane.core.moments import position_text
 from controlplane.core.order import entries_of, in_order
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
@@ -117,4 +118,4 @@ def _differing(folds: Sequence[Fold], names: Sequence[str]) -> str | None:
 
 
 def _moment(entry: Entry, topics: Topics) -> str:
-    return f"{topics.short(entry.topic)}@{entry.partition}:{entry.offset}"
+    return position_text(entry.position, topics)

@@ -21,6 +21,7 @@ from controlplane.core.entry import Entry, Position
 from controlplane.core.evolve import Fold, Kind, Outcome
 from controlplane.core.evolve.offsets import OffsetFold
 from controlplane.core.evolve.status import StatusFold
+from controlplane.core.moments import position_text
 from controlplane.core.order import in_order
 from controlplane.core.profiles import PROFILES, Profile
 from controlplane.core.records import ConnectorStatus, Invalid, TaskStatus
@@ -249,8 +250,8 @@ def _status_order(log: _Log, profile: Profile) -> Iterator[Hazard]:
         latest = reversed(removed[name].values())
         rival = next((one for one in latest if one.partition != position.partition), None)
         if rival is not None:
-            where = f"{rival.partition}:{rival.offset}"
-            reason = f"task {task} is shown only if read after the tombstone at status@{where}"
+            where = position_text(rival, log.topics)
+            reason = f"task {task} is shown only if read after the tombstone at {where}"
             yield Hazard(Danger.PARTITION_ORDER, position, reason, name)
 
 

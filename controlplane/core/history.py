@@ -153,6 +153,7 @@ class Reading:
     """A worker that reads the records of one connector, and tells of each what it did."""
 
     def __init__(self, name: str, profile: Profile, topics: Topics) -> None:
+        self.topics = topics
         self._name = name
         self._fold = Fold(profile, topics=topics)
         self._before = self._fold.snapshot()

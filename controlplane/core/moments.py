@@ -41,6 +41,9 @@ _VECTOR = """'{"connect-configs":[57],"connect-status":[41,0,12]}'"""
 _FORMS = "2026-11-20T12:00:00Z, 1795214808118 (ms), config@57 or a vector of end offsets"
 
 
+UNKNOWN_TIME = "unknown"
+
+
 class UnknownMoment(ValueError):
     """Not a point in time that this log has. The message says what one looks like."""
 
@@ -86,6 +89,16 @@ def read_position(text: str, topics: Topics) -> Position:
     return Position(topic, partition, offset)
 
 
+def position_text(position: Position, topics: Topics | None = None) -> str:
+    """A record's position as `read_position` takes it: `config@57`, `offsets@3:120`.
+
+    Partition 0 is not written. Without `topics` the topic has its full name.
+    """
+    name = position.topic if topics is None else topics.short(position.topic)
+    partition = f"{position.partition}:" if position.partition else ""
+    return f"{name}@{partition}{position.offset}"
+
+
 def read_time_ms(text: str) -> int:
     """A time in ms since 1970: ISO 8601 (UTC unless it says otherwise), or the number itself.
 
@@ -110,8 +123,13 @@ def _number_ms(text: str) -> int:
 
 
 def time_text(time_ms: int) -> str:
-    """A time as people read it and `read_time_ms` takes it."""
-    if not 0 <= time_ms <= LAST_MS:
+    """A time as people read it and `read_time_ms` takes it: `2026-11-20T12:00:00.000Z`, UTC.
+
+    A negative time is unknown: a log that keeps none says -1.
+    """
+    if time_ms < 0:
+        return UNKNOWN_TIME
+    if time_ms > LAST_MS:
         return f"{time_ms} ms"
     return (EPOCH + time_ms * MS).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

@@ -9,6 +9,7 @@ import msgspec
 from controlplane.core.diff import Aspect
 from controlplane.core.entry import Entry, Position
 from controlplane.core.history import Event
+from controlplane.core.moments import position_text
 from controlplane.core.redact import HIDDEN, redacted_text, redacted_value
 from controlplane.core.safe_text import short
 from controlplane.core.shown import TOMBSTONE, json_line
@@ -33,10 +34,8 @@ _SESSION_KEY = b"session-key"
 
 
 def place(position: Position, topics: Topics) -> str:
-    """A position as `--as-of` takes it: `config@57`, `status@2:41`."""
-    topic = topics.short(position.topic)
-    inner = f"{position.partition}:" if topic != "config" else ""
-    return short(f"{topic}@{inner}{position.offset}")
+    """A position as `--as-of` takes it, made safe: `config@57`, `status@2:41`."""
+    return short(position_text(position, topics))
 
 
 def record(entry: Entry, topics: Topics) -> str:
@@ -85,8 +84,8 @@ def reference(entry: Entry) -> dict[str, Any]:
     }
 
 
-def of_event(event: Event) -> dict[str, Any]:
-    """A change of a connector as JSON for people: before and after, with the record's place.
+def of_event(event: Event, topics: Topics) -> dict[str, Any]:
+    """A change of a connector as JSON for people: before and after, with the record, at `at`.
 
     A value of more than `CHANGE_CHARACTERS` is told by its digest. Of two task configs only the
     members that differ are told.
@@ -95,6 +94,7 @@ def of_event(event: Event) -> dict[str, Any]:
     if event.aspect is Aspect.TASK_CONFIG and before and after:
         before, after = _differing(before, after), _differing(after, before)
     return {
+        "at": place(event.entry.position, topics),
         "record": reference(event.entry),
         "what": event.what,
         "words": short(event.words, WORDS_CHARACTERS),

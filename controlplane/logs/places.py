@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from controlplane.core.entry import Entry
+from controlplane.core.moments import position_text
 from controlplane.core.topic_names import ALLOWED, is_legal
 from controlplane.logs.log import OFFSET_LIMIT, Fenced, LogNotUsable
 
@@ -80,8 +81,7 @@ def by_place(entries: Iterable[Entry]) -> Mapping[Place, list[Entry]]:
 
 def conflict(entry: Entry, reason: str) -> LogNotUsable:
     """The error for an entry that cannot be taken over."""
-    place = f"{entry.topic} partition {entry.partition} offset {entry.offset}"
-    return LogNotUsable(f"The entry {place} cannot be taken over: {reason}")
+    return LogNotUsable(f"The entry {position_text(entry.position)} cannot be taken over: {reason}")
 
 
 OTHER_ENTRY = "another entry lies there, so import into a new log"

@@ -12,10 +12,11 @@ from controlplane.core import views
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import Call, Fold, Kind, Outcome
 from controlplane.core.hazards import hazards
+from controlplane.core.moments import position_text
 from controlplane.core.records import Activity, RestartRequest, Status
 from controlplane.core.state import ClusterState, CommandTrace
 from controlplane.scenario.notation import key_text_of, printable, text_of
-from controlplane.scenario.show import NONE, json_text, place
+from controlplane.scenario.show import NONE, json_text
 
 NO_CALL = "-"
 FAILS = "(fails)"
@@ -27,8 +28,6 @@ class Reader(NamedTuple):
 
     state: ClusterState
     entries: Sequence[Entry]
-    partitioned: frozenset[str] = frozenset()
-    """Topics with several partitions."""
 
     @property
     def fold(self) -> Fold:
@@ -266,7 +265,7 @@ def _applied(reader: Reader, fold: Fold) -> Iterator[tuple[str, Outcome]]:
 
 
 def _place(reader: Reader, entry: Entry) -> str:
-    return place(entry, reader.state.topics, reader.partitioned)
+    return position_text(entry.position, reader.state.topics)
 
 
 def _hazards(reader: Reader) -> dict[str, str]:

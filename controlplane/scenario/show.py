@@ -5,11 +5,12 @@ Never a clock, a port, or an id that varies. What is absent is said: `∅` for a
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from controlplane.core import javajson
 from controlplane.core.entry import Entry, Position
+from controlplane.core.moments import position_text
 from controlplane.core.plan import (
     AlterGroup,
     AnyAction,
@@ -73,13 +74,13 @@ def aligned(rows: Sequence[Sequence[str]], *least: int) -> list[str]:
     return [_GAP.join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
-def entries(found: Sequence[Entry], topics: Topics, partitioned: Collection[str]) -> list[str]:
+def entries(found: Sequence[Entry], topics: Topics) -> list[str]:
     """Records with their places: `config@4  key  value`."""
     if not found:
         return [NOTHING]
     rows = [
         (
-            place(entry, topics, partitioned),
+            position_text(entry.position, topics),
             key_text_of(entry.key),
             text_of(entry.value) + ("  (aborted)" if entry.aborted else ""),
         )
@@ -88,35 +89,35 @@ def entries(found: Sequence[Entry], topics: Topics, partitioned: Collection[str]
     return aligned(rows, 0, _KEY_WIDTH)
 
 
-def place(entry: Entry, topics: Topics, partitioned: Collection[str]) -> str:
-    """`config@4`, or `status@2:4` in a topic with several partitions."""
-    partition = f"{entry.partition}:" if entry.topic in partitioned else ""
-    return f"{topics.short(entry.topic)}@{partition}{entry.offset}"
-
-
-def span(topic: str, offsets: Sequence[int], partition: int | None) -> str:
-    """A range of records just written: `config@0..3`."""
-    first, last = offsets[0], offsets[-1]
-    start = f"{topic}@{'' if partition is None else f'{partition}:'}{first}"
-    return start if first == last else f"{start}..{last}"
+def span(first: Position, last: int, topics: Topics) -> str:
+    """A range of records of one partition: `config@0..3`, `offsets@2:0..3`."""
+    start = position_text(first, topics)
+    return start if first.offset == last else f"{start}..{last}"
 
 
 def ends(reached: Mapping[str, Sequence[int]], topics: Topics) -> str:
     """Up to where topics have been read: `config to @4, offsets (empty)`, others if they hold any.
 
-    In a topic with several partitions each that holds something is named: `offsets to @0:3 @2:1`.
+    Each partition that holds something is named, 0 without its number: `offsets to @3 @2:1`.
     """
     usual = [getattr(topics, field) for field in topics.__struct_fields__]
     named = [*usual[:2], *sorted(topic for topic in reached if topic not in usual), *usual[2:]]
     told = []
     for topic in (topic for topic in named if topic in reached):
         last = [(part, end - 1) for part, end in enumerate(reached[topic]) if end]
-        places = [f"@{at}" if len(reached[topic]) == 1 else f"@{part}:{at}" for part, at in last]
-        if places:
-            told.append(f"{topics.short(topic)} to {' '.join(places)}")
+        if last:
+            told.append(f"{topics.short(topic)} to {' '.join(_reached(topic, last, topics))}")
         elif topic in (topics.config, topics.offsets):
             told.append(f"{topics.short(topic)} {NOTHING}")
     return ", ".join(told)
+
+
+def _reached(topic: str, last: Iterable[tuple[int, int]], topics: Topics) -> Iterator[str]:
+    """The last offset of each partition without the topic's name: `@4`, `@2:1`."""
+    for partition, offset in last:
+        yield position_text(Position(topic, partition, offset), topics).removeprefix(
+            topics.short(topic)
+        )
 
 
 def json_text(value: Any) -> str:
@@ -150,13 +151,11 @@ def answer(given: Answer | None) -> str:
     return f"{given.status} {printable(text)}".rstrip()
 
 
-def deeds(
-    done: Sequence[Deed], topics: Topics, partitioned: Collection[str], *, steps: bool
-) -> list[str]:
+def deeds(done: Sequence[Deed], topics: Topics, *, steps: bool) -> list[str]:
     """Records and actions as they came, with the `steps` that they belong to if that is asked."""
     lines = [(deed.step, line) for deed in done for line in _unaligned(deed)]
     records = [line for _, line in lines if isinstance(line, Entry)]
-    shown = _aligned_by_topic(records, topics, partitioned)
+    shown = _aligned_by_topic(records, topics)
     texts = [
         (step, shown[line.position] if isinstance(line, Entry) else line) for step, line in lines
     ]
@@ -167,13 +166,11 @@ def _unaligned(deed: Deed) -> list[Entry | str]:
     return [*deed.entries, *([action(deed.action)] if deed.action else [])]
 
 
-def _aligned_by_topic(
-    records: Sequence[Entry], topics: Topics, partitioned: Collection[str]
-) -> dict[Position, str]:
+def _aligned_by_topic(records: Sequence[Entry], topics: Topics) -> dict[Position, str]:
     shown: dict[Position, str] = {}
     for topic in {record.topic for record in records}:
         same = [record for record in records if record.topic == topic]
-        lines = entries(same, topics, partitioned)
+        lines = entries(same, topics)
         shown |= zip((record.position for record in same), lines, strict=True)
     return shown
 

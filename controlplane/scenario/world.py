@@ -73,11 +73,6 @@ class World:
         if topic not in await self.log.topics():
             await self.log.create_topic(topic, partitions)
 
-    async def partitioned(self) -> frozenset[str]:
-        """The topics with more than one partition."""
-        counts = await self.log.topics()
-        return frozenset(topic for topic, number in counts.items() if number > 1)
-
     async def write(
         self, topic: str, records: Sequence[tuple[bytes | None, bytes | None]], hand: Hand
     ) -> list[Position]:

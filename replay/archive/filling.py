@@ -9,6 +9,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from controlplane.core.entry import Position
+from controlplane.core.moments import position_text
 from controlplane.core.state import Topics
 from replay.archive import layout
 from replay.archive.cluster import Part, Place
@@ -168,6 +170,7 @@ def _check_archived(store: Store, place: Place, part: Part, table: pa.Table) -> 
 
 def _conflict(topic: str, partition: int, offset: int, why: str) -> ArchiveConflict:
     return ArchiveConflict(
-        f"{topic} partition {partition} offset {offset} cannot be archived: {why}; is it another "
-        "cluster, or a topic that was made anew? Then archive it under another name (NAME=LOG)"
+        f"{position_text(Position(topic, partition, offset))} cannot be archived: {why}; is it "
+        "another cluster, or a topic that was made anew? Then archive it under another name "
+        "(NAME=LOG)"
     )

@@ -101,7 +101,10 @@ def history(  # noqa: PLR0913 - click passes every option by name
     found = [(job, told) for job, told in found if told]
     check_connectors(connectors, {job.reader.connector for job, _ in found})
     if file is not None:
-        write(file, EVENTS, (_about(job) | row for job, told in found for row in _events(told)))
+        rows = (
+            _about(job) | row for job, told in found for row in _events(told, job.cluster.topics)
+        )
+        write(file, EVENTS, rows)
         return
     if output == "json":
         print_json([_document(job, told) for job, told in found])
@@ -124,7 +127,8 @@ def _told(steps: Iterable[_Step], advance: Advance) -> Iterator[Told]:
 
 def _document(job: _Job, told: Sequence[Told]) -> dict[str, Any]:
     gaps = [gap.sentence for gap in job.plan.gaps]
-    return _about(job) | {"as_of": job.plan.ends, "gaps": gaps, "events": list(_events(told))}
+    events = list(_events(told, job.cluster.topics))
+    return _about(job) | {"as_of": job.plan.ends, "gaps": gaps, "events": events}
 
 
 def _about(job: _Job) -> Row:
@@ -132,11 +136,11 @@ def _about(job: _Job) -> Row:
     return {"cluster": job.cluster.name, "profile": profile, "connector": connector}
 
 
-def _events(told: Sequence[Told]) -> Iterator[Row]:
+def _events(told: Sequence[Told], topics: Topics) -> Iterator[Row]:
     """A row for each thing that a record meant; the record's value comes with the first of them."""
     before = None
     for one in told:
-        entry, row = one.event.entry, records.of_event(one.event)
+        entry, row = one.event.entry, records.of_event(one.event, topics)
         value = records.document(entry)["value"] if entry.position != before else None
         before = entry.position
         yield row | {"record": row["record"] | {"value": value}, "meaning": one.meaning.value}

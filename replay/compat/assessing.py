@@ -14,6 +14,7 @@ import msgspec
 from controlplane.core.diff import Aspect, Change, diff
 from controlplane.core.entry import Entry
 from controlplane.core.hazards import Danger, Hazard, hazards
+from controlplane.core.moments import position_text
 from controlplane.core.profiles import Profile
 from controlplane.core.state import Topics
 from replay.compat.evidence import Evidence
@@ -270,7 +271,7 @@ def _steps(evidence: Evidence, found: _Found) -> Iterator[Step]:
         if hazard.danger is Danger.OFFSETS_DISAGREE:
             yield Step(When.BEFORE, anything_again(evidence), hazard.danger.value)
         elif hazard.danger in _MENDING:
-            place = f"{hazard.position.topic}-{hazard.position.partition}@{hazard.position.offset}"
+            place = position_text(hazard.position, evidence.topics)
             yield Step(When.BEFORE, _MENDING[hazard.danger].format(place), hazard.danger.value)
     for one in sorted(found.seen, key=lambda one: one.situation.number != ABORTED):
         yield from one.sighting.steps

@@ -50,7 +50,7 @@ class Axis:
             self._label(tick, words[number][0], _news(longer, number), is_odd=number % 2 == 1)
             for number, tick in enumerate(ticks)
         ]
-        whole = f"from {when(self._first_ms)} to {when(self._last_ms)} UTC"
+        whole = f"from {when(self._first_ms)} to {when(self._last_ms)}"
         return el("svg", texts, class_="axis", role="img", aria_label=whole)
 
     def _step_ms(self) -> int:

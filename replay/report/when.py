@@ -4,10 +4,13 @@ from controlplane.core.moments import time_text
 
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
 
+TO_THE_SECOND = 19
+"""Characters of a time without its fraction: `2026-11-20T12:00:00`."""
+
 
 def when(at_ms: int) -> str:
-    """A time as people read it, to the second, UTC."""
-    return time_text(at_ms)[:19].replace("T", " ") if at_ms >= 0 else "unknown"
+    """A time as every command prints it: `2026-11-20T12:00:00.000Z`."""
+    return time_text(at_ms)
 
 
 def tick_words(at_ms: int, step_ms: int) -> tuple[str, str]:
@@ -15,7 +18,7 @@ def tick_words(at_ms: int, step_ms: int) -> tuple[str, str]:
 
     `22:50` of `11-20`, or, where steps are days, `11-20` of `2026`.
     """
-    date, _, time = when(at_ms).partition(" ")
+    date, _, time = when(at_ms)[:TO_THE_SECOND].partition("T")
     year, _, day = date.partition("-")
     if step_ms >= DAY_MS:
         return day, year

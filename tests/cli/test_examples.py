@@ -23,7 +23,7 @@ KIP = Profile.of("kip")
     [
         ("roll-3.4-3.9-3.4", Contrast("/connectors/born/status", None)),
         ("compacted-3.9", Contrast("/connectors/deleted/tasks", None)),
-        ("exactly-once-3.9", Contrast("/connectors/own/status", "status@0:15")),
+        ("exactly-once-3.9", Contrast("/connectors/own/status", "status@15")),
         ("life-2.8", None),
     ],
 )
@@ -67,7 +67,7 @@ async def test_lines_of_ugly_names() -> None:
 def test_lines_of_a_past_contrast() -> None:
     """A moment is named where releases differed only then."""
     entries = [Entry("connect-configs", 0, 0, 1, b"connector-a", b'{"properties":{}}')]
-    contrast = Contrast("/connectors/a/status", "status@0:15")
+    contrast = Contrast("/connectors/a/status", "status@15")
     shown = lines(URL, fold(entries, KIP), contrast)[2]
-    query = "?as_of=status@0:15&profile={3.4,3.9}"
+    query = "?as_of=status@15&profile={3.4,3.9}"
     assert shown == f"curl -s -w '\\n' '{URL}/connectors/a/status{query}'"

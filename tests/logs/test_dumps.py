@@ -324,7 +324,7 @@ def test_one_place_twice(read: Read) -> None:
     """The same record again adds nothing; another record at its place is named, the first kept."""
     dump = read(line(0) + line(0) + line(0, value="other"))
     assert [entry.value for entry in dump.entries] == [b"v"]
-    reason = f"holds another record at {CONFIG} 0@0 than line 1, which was taken"
+    reason = f"holds another record at {CONFIG}@0 than line 1, which was taken"
     assert dump.problems == [Problem(3, reason)]
 
 

@@ -115,12 +115,12 @@ def test_a_marker_takes_an_offset_in_each_partition() -> None:
     )
     results = played(text)[1]
     assert results[1].printed == (
-        "status@0:0",
-        "status@0:1  marker: aborted",
+        "status@0",
+        "status@1  marker: aborted",
         "status@1:0..1",
         "status@1:2  marker: aborted",
     )
-    assert results[3].printed == ("status@0:2",)
+    assert results[3].printed == ("status@2",)
 
 
 def test_the_leader_goes_on_leading() -> None:

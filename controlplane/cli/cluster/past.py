@@ -75,14 +75,10 @@ def _event_rows(events: list[Event | int]) -> Iterator[tuple[str, str, str, str]
             yield "", "", "source offsets", f"… {event} more; -o json has them"
             continue
         record = event["record"]
-        place = _place(record)
+        place = event["at"]
         again, last = place == last, place
         time = time_text(record["timestamp"])
         yield "" if again else place, "" if again else time, event["what"], event["words"]
-
-
-def _place(record: Mapping[str, Any]) -> str:
-    return f"{record['topic']}@{record['partition']}:{record['offset']}"
 
 
 # --- undo ---------------------------------------------------------------------------------------

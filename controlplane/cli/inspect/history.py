@@ -1,15 +1,13 @@
 """`--history CONNECTOR`: every change of a connector, with its record, its time, and the diff."""
 
-from datetime import UTC, datetime
-
 from controlplane.cli.failing import Refused
 from controlplane.cli.inspect.overview import heading
 from controlplane.cli.printing import print_json, say
 from controlplane.cli.sources import Source
 from controlplane.cli.tables import table
 from controlplane.core import shown_records as records
-from controlplane.core.entry import Entry
 from controlplane.core.history import Event, history
+from controlplane.core.moments import time_text
 from controlplane.core.profiles import Profile
 from controlplane.core.safe_text import count
 from controlplane.core.state import Topics
@@ -35,7 +33,7 @@ async def show(source: Source, profile: Profile, output: str, name: str) -> None
         entries = {event.entry.position: event.entry for event in told.events}
         print_json(
             about
-            | {"events": [records.of_event(event) for event in told.events]}
+            | {"events": [records.of_event(event, source.topics) for event in told.events]}
             | {"records": [records.document(entry) for entry in entries.values()]}
         )
         return
@@ -57,16 +55,6 @@ def _print(found: list[Event], topics: Topics) -> None:
         again = event.entry.position == last
         last = event.entry.position
         where = "" if again else records.place(event.entry.position, topics)
-        rows.append((where, "" if again else time(event.entry), event.what, event.words))
-    table(("RECORD", "TIME (UTC)", "WHAT", "CHANGE"), rows, spare=("TIME (UTC)",))
-
-
-def time(entry: Entry) -> str:
-    """When a record was written, in ISO 8601; `unknown` where the log does not tell."""
-    try:
-        moment = datetime.fromtimestamp(entry.timestamp / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return f"{entry.timestamp} ms"
-    if entry.timestamp < 0:
-        return "unknown"
-    return moment.isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
+        time = "" if again else time_text(event.entry.timestamp)
+        rows.append((where, time, event.what, event.words))
+    table(("RECORD", "TIME", "WHAT", "CHANGE"), rows, spare=("TIME",))

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import msgspec
 
 from controlplane.core.entry import Entry, Position
+from controlplane.core.moments import position_text
 from controlplane.logs.dumps.remarks import Remark, remark
 
 REPLACEMENT = "\ufffd".encode()
@@ -111,7 +112,7 @@ class Collector:
     def _take(self, number: int, entry: Entry) -> None:
         first, present = self._taken.setdefault(entry.position, (number, entry))
         if present != entry:
-            place = f"{entry.topic} {entry.partition}@{entry.offset}"
+            place = position_text(entry.position)
             reason = f"holds another record at {place} than line {first}, which was taken"
             self.problem(Problem(number, reason))
         elif not self._reader.is_exact and REPLACEMENT in (entry.key or b"") + (entry.value or b""):

@@ -18,14 +18,18 @@ class Page(Generic[T]):
     """A page of rows that come one by one; nothing is kept of those in front of it.
 
     Several rows may share a place; the page may end between two of them. `after=` is a place, or a
-    place and how many of its rows are known: `connect-configs:0:57#12`.
+    place and how many of its rows are known: `config@57#12`.
     """
 
-    def __init__(self, call: Call, place: Callable[[T], str]) -> None:
+    def __init__(
+        self, call: Call, place: Callable[[T], str], read: Callable[[str], str] = str
+    ) -> None:
+        """`read` turns any spelling of a place into that of `place`."""
         self.rows: list[Any] = []
         self._place = place
         self._limit = limit_of(call)
-        self._after = call.asked("after")
+        self._asked = call.asked("after")
+        self._after = None if self._asked is None else _cursor(self._asked, read)
         self._found = self._after is None
         self._last, self._count = "", 0
         self._characters = 0
@@ -56,7 +60,13 @@ class Page(Generic[T]):
     def check_begun(self) -> None:
         """Refuse an `after=` that no row has. Raises `BadQuestion`."""
         if not self._found:
-            raise BadQuestion(f"after={self._after} names nothing here: leave it out to begin anew")
+            raise BadQuestion(f"after={self._asked} names nothing here: leave it out to begin anew")
+
+
+def _cursor(after: str, read: Callable[[str], str]) -> str:
+    """A cursor with its place spelled as in answers: `config@57#12`."""
+    place, mark, count = after.rpartition("#")
+    return f"{read(place)}#{count}" if mark and count.isdecimal() else read(after)
 
 
 def limit_of(call: Call) -> int:

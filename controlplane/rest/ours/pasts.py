@@ -6,8 +6,10 @@ from controlplane.asof import read_records
 from controlplane.core.commands import RestoreConnector
 from controlplane.core.entry import Entry, Position
 from controlplane.core.history import Event, Reading
+from controlplane.core.moments import UnknownMoment, position_text, read_position
 from controlplane.core.shown import json_line
 from controlplane.core.shown_records import document, of_event
+from controlplane.core.state import Topics
 from controlplane.core.undo import restoration
 from controlplane.event_loop import sliced
 from controlplane.rest.calls import Call
@@ -25,8 +27,12 @@ async def show_history(call: Call) -> Answer:
     log = call.service.log
     assert log is not None  # else this endpoint is not there
     with_records = call.flag("records")
-    page: Page[Event] = Page(call, lambda event: _place(event.entry.position))
     state, notices = await call.then()
+    page: Page[Event] = Page(
+        call,
+        lambda event: position_text(event.entry.position, state.topics),
+        lambda after: _spelled(after, state.topics),
+    )
     records = await read_records(log, state, name)
     if not records:
         raise NotFound(f"No record of this log concerns a connector {name}")
@@ -52,7 +58,7 @@ async def _changes(
     changed: dict[Position, Entry] = {}
     async for event in sliced(events):
         if page.is_in(event):
-            shown = of_event(event)
+            shown = of_event(event, reading.topics)
             position, value = event.entry.position, event.entry.value
             of_record = len(value or b"") if whole and position not in changed else 0
             page.put(shown, len(json_line(shown)) + of_record)
@@ -62,8 +68,12 @@ async def _changes(
     return list(changed.values())
 
 
-def _place(position: Position) -> str:
-    return f"{position.topic}:{position.partition}:{position.offset}"
+def _spelled(after: str, topics: Topics) -> str:
+    """A position as answers spell it; a text that is no position stays as it is."""
+    try:
+        return position_text(read_position(after, topics), topics)
+    except UnknownMoment:
+        return after
 
 
 async def meant_by_undo(call: Call) -> RestoreConnector:

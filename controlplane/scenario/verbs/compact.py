@@ -1,5 +1,6 @@
 """`compact`: Kafka's log cleaner comes by."""
 
+from controlplane.core.moments import position_text
 from controlplane.scenario import show
 from controlplane.scenario.notation import key_text_of
 from controlplane.scenario.parse import Step
@@ -27,9 +28,8 @@ async def compact(world: World, step: Step) -> list[str]:
     before = [one for one in await world.entries() if one.topic == topic]
     await world.log.compact(topic, tombstones=tombstones)
     kept = {one.position for one in await world.entries()}
-    partitioned = await world.partitioned()
     rows = [
-        (show.place(one, world.topics, partitioned), key_text_of(one.key))
+        (position_text(one.position, world.topics), key_text_of(one.key))
         for one in before
         if one.position not in kept
     ]

@@ -14,25 +14,23 @@ INDENT = "  "
 async def attempted(world: World, attempt: Attempt, answer: str) -> list[str]:
     """A command: the answer and the records; with `steps=on` the records first, as they came."""
     steps = world.settings["steps"]
-    partitioned = await world.partitioned()
-    deeds = show.deeds(attempt.deeds, world.topics, partitioned, steps=steps)
+    deeds = show.deeds(attempt.deeds, world.topics, steps=steps)
     answered = [*_crashed(attempt.worker, attempt.crashed), answer]
     return [*deeds, *answered] if steps else [*answered, *deeds]
 
 
 async def repaired(world: World, takeover: Takeover) -> list[str]:
     """The commands that a new leader has ended, each with its records below."""
-    partitioned = await world.partitioned()
-    lines = [line for one in takeover.repairs for line in _lines(world, one, partitioned)]
+    lines = [line for one in takeover.repairs for line in _lines(world, one)]
     return [*lines, *_crashed(takeover.worker, takeover.crashed)]
 
 
-def _lines(world: World, repair: Repair, partitioned: frozenset[str]) -> Iterator[str]:
+def _lines(world: World, repair: Repair) -> Iterator[str]:
     ending = f": {repair.ending}" if repair.ending else ""
     reason = f", {repair.reason}" if repair.reason else ""
     yield printable(repair.what + ending + reason)
     steps = world.settings["steps"]
-    for line in show.deeds(repair.deeds, world.topics, partitioned, steps=steps):
+    for line in show.deeds(repair.deeds, world.topics, steps=steps):
         yield INDENT + line
 
 

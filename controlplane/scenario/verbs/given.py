@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from controlplane.core.entry import Position
+from controlplane.core.moments import position_text
+from controlplane.core.state import Topics
 from controlplane.scenario import show
 from controlplane.scenario.notation import bytes_of
 from controlplane.scenario.parse import Step
@@ -39,9 +41,7 @@ async def given(world: World, step: Step) -> list[str]:
     if "topic" in step.options:
         await world.add_topic(topic)
     positions = await world.write(topic, records, await _hand(world, step, topic))
-    several = topic in await world.partitioned()
-    short, transaction = world.topics.short(topic), step.options.get("transaction", "")
-    return list(_written(short, positions, transaction, several=several))
+    return list(_written(positions, step.options.get("transaction", ""), world.topics))
 
 
 def _record(line: str, number: int) -> tuple[bytes | None, bytes | None]:
@@ -62,13 +62,12 @@ async def _hand(world: World, step: Step, topic: str) -> Hand:
     return Hand(partition, asking.duration_ms(step, "clock"), transaction)
 
 
-def _written(
-    short: str, positions: Sequence[Position], transaction: str, *, several: bool
-) -> Iterator[str]:
+def _written(positions: Sequence[Position], transaction: str, topics: Topics) -> Iterator[str]:
     """One line per partition, and one per marker."""
     for partition in sorted({place.partition for place in positions}):
-        offsets = [place.offset for place in positions if place.partition == partition]
-        shown = partition if several else None
-        yield show.span(short, offsets, shown)
+        written = [place for place in positions if place.partition == partition]
+        first, last = written[0], written[-1]
+        yield show.span(first, last.offset, topics)
         if transaction:
-            yield f"{show.span(short, [offsets[-1] + 1], shown)}  marker: {transaction}"
+            marker = last._replace(offset=last.offset + 1)
+            yield f"{position_text(marker, topics)}  marker: {transaction}"

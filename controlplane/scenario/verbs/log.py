@@ -19,4 +19,4 @@ async def log(world: World, step: Step) -> list[str]:
     asking.only(step, words=1, options=("from", "topic"))
     topic, start = asking.topic(step, world), asking.number(step, "from", 0)
     found = [one for one in await world.entries() if one.topic == topic and one.offset >= start]
-    return show.entries(found, world.topics, await world.partitioned())
+    return show.entries(found, world.topics)

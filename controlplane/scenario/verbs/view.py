@@ -30,11 +30,11 @@ async def view(world: World, step: Step) -> list[str]:
     look = LOOKS.get(step.words[0])
     if look is None:
         raise BadStep(f"there is no view {step.words[0]}: use {', '.join(LOOKS)}")
-    entries, partitioned = await world.entries(), await world.partitioned()
+    entries = await world.entries()
 
     def cells_by(refold: Refold) -> Cells:
         states = _states(world, entries, refold)
-        return cells_of(look, [Reader(state, entries, partitioned) for state in states])
+        return cells_of(look, [Reader(state, entries) for state in states])
 
     cells = cells_by(world.folds.main)
     others = {name: cells_by(refold) for name, refold in world.folds.others.items()}

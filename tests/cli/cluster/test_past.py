@@ -26,8 +26,8 @@ def test_history(changed: Cluster) -> None:
     ]
     place = events[0]["record"]["offset"]
     lines = changed.done("history", "orders").splitlines()
-    assert any(line.startswith(f"connect-configs@0:{place} ") for line in lines)
-    then = changed.json("describe", "orders", "--as-of", f"connect-configs@0:{place - 1}")
+    assert any(line.startswith(f"config@{place} ") for line in lines)
+    then = changed.json("describe", "orders", "--as-of", f"config@{place - 1}")
     assert then["config"] == {**SOURCE, "name": "orders"}
 
 

@@ -39,7 +39,7 @@ def test_an_archive_that_is_of_another_log_stops_no_other(tmp_path: Path) -> Non
     before = content(tmp_path)
     other = f"life={HISTORIES / 'life-4.3.log.jsonl'}"
     said = call("capture", other, ROLL, tmp_path, "-o", "json")
-    assert refusal(said).startswith("life: connect-configs partition 0 offset ")
+    assert refusal(said).startswith("life: connect-configs@")
     assert [one["cluster"] for one in said.json] == ["roll"]
     assert {name: content(tmp_path)[name] for name in before} == before
 

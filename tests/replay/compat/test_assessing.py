@@ -73,9 +73,7 @@ def test_a_record_on_which_the_goal_does_not_start() -> None:
     log = running().put(CONFIG, "task-a-0", {})
     back = told(log, "3.9", "3.2")
     assert (back.verdict, dangers(back)) == (Verdict.UNSAFE, [Danger.STOPS_WORKER])
-    assert back.plan[0].command.endswith(
-        "the one at connect-configs-0@3, and let the topic be compacted"
-    )
+    assert back.plan[0].command.endswith("the one at config@3, and let the topic be compacted")
     assert told(log, "3.9", "3.4").verdict is Verdict.COMPATIBLE
 
 

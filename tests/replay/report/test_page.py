@@ -51,7 +51,7 @@ def test_a_row_tells_a_connector_and_leads_to_its_records() -> None:
     assert 'connector-a{"properties"' in led[0].text.replace(": ", ":").replace(" ", "")
     assert "restart-connector-a" in led[1].text
     assert '"state": "FAILED"' in led[2].text
-    assert led[3].text == "2offsetsoffsets@0:0offsets@0:1"
+    assert led[3].text == "2offsetsoffsets@0offsets@1"
     last = led_to(shown, list(led[3].all("a"))[-1])
     assert '{"position": 5}' in last.text
 
@@ -95,7 +95,7 @@ def test_what_was_read_leads_to_its_ends() -> None:
     shown = pictured(busy())
     first, last = (led_to(shown, one) for one in next(shown.all("p", "span")).all("a"))
     assert next(first.all("code")).text == "config@0"
-    assert next(last.all("code")).text == "offsets@0:2"
+    assert next(last.all("code")).text == "offsets@2"
     rows_read = next(shown.by_id("c0-read").all("tbody")).all("tr")
     ends = [[led_to(shown, one).content[0].text for one in row.all("a")] for row in rows_read]
     assert ends[0] == ["config@6", "config@0", "config@6"]
@@ -176,7 +176,7 @@ def test_a_fleet() -> None:
     between = shown.by_id("shared")
     assert "orders is written by sources of several clusters" in between.text
     links = {one.text: one.attributes["href"] for one in between.all("a", "chip")}
-    assert [*links] == ["east status@0:2", "west status@0:2"]
+    assert [*links] == ["east status@2", "west status@2"]
     for link in links.values():
         assert "status-topic-orders" in shown.by_id((link or "").removeprefix("#")).text
     assert "north could not be read: its manifest is <gone>" in shown.by_id("summary").text

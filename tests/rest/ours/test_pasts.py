@@ -20,6 +20,11 @@ async def test_history_tells_every_change() -> None:
         assert told["next"] is None
 
 
+def behind_first(events: list[Any]) -> int:
+    """The number of events of the first record."""
+    return sum(event["at"] == events[0]["at"] for event in events)
+
+
 async def test_history_page_by_page() -> None:
     """What one record did stays together; the pages are the whole."""
     async with asked() as (_, client):
@@ -34,6 +39,13 @@ async def test_history_page_by_page() -> None:
             pages += told["events"]
             query = None if told["next"] is None else {"after": told["next"]}
         assert pages == whole
+        spellings = [pages[0]["at"], "config@0:0", "connect-configs@0"]
+        behind = [
+            (await client.get("/connectors/orders/history", params={"after": after})).json()
+            for after in spellings
+        ]
+        assert spellings[0] == "config@0"
+        assert [told["events"] for told in behind] == [whole[behind_first(whole) :]] * 3
         bad = await client.get("/connectors/orders/history?after=nix")
         assert (bad.status_code, "after=nix" in bad.json()["message"]) == (400, True)
         for limit in ("0", "-1", "x", "10001", "²"):
