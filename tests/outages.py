@@ -6,6 +6,7 @@ from typing import Any
 
 from controlplane.core.entry import Batch
 from controlplane.logs.log import Ends, LogError, LogUnavailable, ReadableLog
+from tests.patience import PATIENCE_S
 
 
 class Cable:
@@ -72,6 +73,6 @@ class Told:
 
 async def until(happened: Callable[[], bool]) -> None:
     """Return as soon as something has happened of which nobody tells."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not happened():  # noqa: ASYNC110
             await asyncio.sleep(0.005)

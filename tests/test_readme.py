@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
+
 README = Path(__file__).parent.parent / "README.md"
 HEADING = "## A control plane on one screen"
 LEFT_OUT = "…"
@@ -69,7 +71,7 @@ def test_the_screen_is_true(tmp_path: Path) -> None:
         ["bash", "-m", "-c", "\n".join(script)],
         cwd=tmp_path,
         env=environment,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     for number, (command, printed) in enumerate(told):

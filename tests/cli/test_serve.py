@@ -20,6 +20,7 @@ from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.rest.server import listen
 from tests.cli.calling import call, refusal
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
 HISTORIES = ROOT / "tests" / "histories"
@@ -201,7 +202,7 @@ async def test_follows_an_embedded_log(tmp_path: Path) -> None:
         assert (await client.get(f"{service.url}/connectors")).json() == []
         value = b'{"properties":{"name":"new"}}'
         await log.append([Record("connect-configs", 0, 1, b"connector-new", value)])
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while (await client.get(f"{service.url}/connectors")).json() != ["new"]:
                 pass  # nobody but the service itself knows when it has read on
         assert (await service.end())[0] == 0

@@ -39,6 +39,7 @@ from tests.controller.scene import (
     raw,
     written,
 )
+from tests.patience import PATIENCE_S
 
 STOP = StopConnector("orders")
 STOPPED = [
@@ -50,7 +51,7 @@ STOPPED = [
 async def known(plane: ControlPlane, *names: str) -> None:
     """Wait until the plane knows these connectors, which a foreign hand has written."""
     changes = plane.watch()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         if set(names) - set(views.connectors(plane.state)):
             await anext(changes)
     await changes.aclose()
@@ -428,7 +429,7 @@ async def test_log_is_away_for_too_long(tmp_path: Path, *, next_command: bool) -
             if next_command:
                 await plane.execute(PauseConnector("orders"))
             changes = plane.watch()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 while plane.state.commands["k"].unfinished:
                     await anext(changes)
             await changes.aclose()

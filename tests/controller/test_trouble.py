@@ -27,6 +27,7 @@ from controlplane.logs.sqlite import SqliteLog
 from controlplane.plane import ControlPlane, Refusal, Settings
 from controlplane.plugins import catalogued
 from tests.controller.scene import COMMANDS, CONFIG, configured, plane_on, raw, written
+from tests.patience import PATIENCE_S
 
 SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "topics": "t"}
 STOP = StopConnector("orders")
@@ -168,7 +169,7 @@ async def test_slow_hooks_keep_nobody_waiting(log: MemoryLog) -> None:
     await log.append([configured(name) for name in names])
     settings, plugins = Settings(limits=limits), catalogued(more=[slow])
     try:
-        async with asyncio.timeout(30), plane_on(log, settings, plugins=plugins) as plane:
+        async with asyncio.timeout(PATIENCE_S), plane_on(log, settings, plugins=plugins) as plane:
             await asyncio.gather(*(plane.execute(StopConnector(name)) for name in names))
             waiting = [plane.execute(ResetOffsets(name)) for name in names]
             told = await asyncio.gather(*waiting, return_exceptions=True)

@@ -15,6 +15,7 @@ from controlplane.retention import RetentionSettings
 from controlplane.snapshots.keeping import SnapshotSettings
 from controlplane.upkeep import UpkeepSettings
 from tests.controller.scene import COMMANDS, CONFIG, NOW_MS, configured, plane_on
+from tests.patience import PATIENCE_S
 
 OFTEN = SnapshotSettings(tail_records=5, lateness_ms=0)
 
@@ -32,7 +33,7 @@ async def test_snapshots_are_made(tmp_path: Path) -> None:
             await plane.execute(ResumeConnector("orders"))
         shelf, kind = shelf_of(log), kind_of(Fold(Profile.of("kip")), CONFIG)
         assert shelf is not None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not await shelf.kept(CONFIG, kind):  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.005)
         known = plane.state.config
@@ -50,7 +51,7 @@ async def test_old_commands_go(tmp_path: Path) -> None:
         await log.append([configured("orders")])
         await anext(plane.watch())
         await plane.execute(PauseConnector("orders"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while (await log.starts([COMMANDS]))[COMMANDS] == [0]:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
     assert (await log.starts([CONFIG]))[CONFIG] == [0]

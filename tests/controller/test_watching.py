@@ -8,6 +8,7 @@ from controlplane.core.commands import StopConnector
 from controlplane.logs.memory import MemoryLog
 from controlplane.watching import CHANGES_WAITING, TooSlow
 from tests.controller.scene import CONFIG, configured, plane_on, raw
+from tests.patience import PATIENCE_S
 
 STATES = ("PAUSED", "STARTED")
 
@@ -46,7 +47,7 @@ async def test_watching_ends_with_the_plane() -> None:
     async with plane_on(log) as plane:
         before, watching = plane.watch(), asyncio.ensure_future(anext(plane.watch(), "ended"))
         await asyncio.sleep(0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         assert await watching == "ended"
         assert await anext(before, "ended") == "ended"
         assert [change async for change in plane.watch()] == []

@@ -13,11 +13,9 @@ import httpx
 from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.scenario.story import Given, same
 from tests.kafka.real import Broker, Worker
+from tests.patience import PATIENCE_S
 
 TOPICS = ("connect-configs", "connect-offsets", "connect-status")
-
-DEADLINE_S = 60
-"""By then a worker has done what it was asked to, and a broker is back; else the test fails."""
 
 QUIET_S = 0.6
 """Topics to which nobody writes for so long are quiet: a task flushes its offsets every 0.2 s."""
@@ -39,7 +37,7 @@ class Service:
 
     def __init__(self, process: asyncio.subprocess.Process, url: str) -> None:
         self._process = process
-        self.rest = httpx.AsyncClient(base_url=url, timeout=30)
+        self.rest = httpx.AsyncClient(base_url=url, timeout=PATIENCE_S)
 
     async def stop(self) -> int:
         """End it as `kill` does; its exit code."""
@@ -100,7 +98,7 @@ class Beside:
         self, ask: Callable[[], Awaitable[Any]], is_right: Callable[[Any], bool], about: str
     ) -> Any:
         got: Any = None
-        for _ in range(round(DEADLINE_S / PAUSE_S)):
+        for _ in range(round(PATIENCE_S / PAUSE_S)):
             got = await ask()
             if is_right(got):
                 return got
@@ -139,7 +137,7 @@ class Beside:
     async def _quiet(self) -> None:
         """Wait until nobody has written for a while."""
         before, ends = None, await self._reader.ends(TOPICS)
-        for _ in range(round(DEADLINE_S / QUIET_S)):
+        for _ in range(round(PATIENCE_S / QUIET_S)):
             if ends == before:
                 return
             await asyncio.sleep(QUIET_S)

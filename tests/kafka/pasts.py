@@ -13,6 +13,7 @@ from controlplane.core.state import Topics
 from replay.archive.cluster import Place
 from tests.kafka.real import Broker
 from tests.kafka.writing import NewTopic, admin, in_order, settled, writer
+from tests.patience import PATIENCE_S
 
 COMPACTED_SOON = {
     "segment__ms": 100,
@@ -21,9 +22,6 @@ COMPACTED_SOON = {
     "delete__retention__ms": 100,
 }
 """Settings of a topic of which everything but the active segment is compacted at once."""
-
-COMPACTED_S = 30
-"""A broker that looks every 200 ms needs about two seconds to compact."""
 
 A_DAY_MS = 86_400_000
 
@@ -38,7 +36,7 @@ async def compacted(
     write: Callable[[], Awaitable[object]], done: Callable[[], Awaitable[bool]]
 ) -> None:
     """Write to a topic that is `COMPACTED_SOON` until that is done."""
-    async with asyncio.timeout(COMPACTED_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not await done():
             # Only what lies before the active segment is compacted, and a write begins a new
             # one, but not before `segment.ms`: time has to pass, and nobody tells when.

@@ -9,12 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.jars import java
-
-READY_TIMEOUT_S = 90
-"""A broker is up in 3 to 6 s on two free cores; after `kill -9` it recovers its logs for 20 s."""
+from tests.patience import PATIENCE_S
 
 STOP_TIMEOUT_S = 20
-"""What has not stopped by then is killed."""
+"""A program that has not stopped by then is killed."""
 
 POLL_S = 0.1
 """How often a starting program is asked whether it is ready: it gives no sign by itself."""
@@ -88,11 +86,11 @@ class JavaProgram:
             NotReady: it ended first, or took too long.
         """
         try:
-            async with asyncio.timeout(READY_TIMEOUT_S):
+            async with asyncio.timeout(PATIENCE_S):
                 while self.alive and not await asked():
                     await asyncio.to_thread(self._ends_within, POLL_S)
         except TimeoutError:
-            raise NotReady(f"not ready in {READY_TIMEOUT_S} s\n{self.printed}") from None
+            raise NotReady(f"not ready in {PATIENCE_S} s\n{self.printed}") from None
         if not self.alive:
             raise NotReady(f"ended while starting\n{self.printed}")
 

@@ -13,6 +13,7 @@ from controlplane.logs.log import LogError
 from tests.jars import classpath
 from tests.kafka.certificates import Certificates
 from tests.kafka.process import SMALL_JVM, JavaProgram, free_ports
+from tests.patience import PATIENCE_S
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 USERS = {"alice": "alice-secret", "bob": "bob-secret"}
@@ -277,7 +278,7 @@ class Worker(_Service):
         self._program = JavaProgram(
             "worker", self.directory, path, QUIET, main, str(self.config), jvm=jvm
         )
-        self.rest = httpx.AsyncClient(base_url=self.url, timeout=30)
+        self.rest = httpx.AsyncClient(base_url=self.url, timeout=PATIENCE_S)
 
     async def __aexit__(self, *why: object) -> None:
         await self.rest.aclose()

@@ -10,11 +10,11 @@ from controlplane.logs.dumps import read_dump
 from tests.jars import classpath, java
 from tests.kafka.real import Broker
 from tests.kafka.writing import NewTopic, in_order, writer
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
-PATIENCE_S = 60
 """Longer than a JVM needs to start beside others and to find the end of a small topic."""
 
 COLUMNS = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key")

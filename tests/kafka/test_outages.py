@@ -19,6 +19,7 @@ from tests.kafka.conftest import up
 from tests.kafka.real import Broker
 from tests.kafka.writing import create_topic_on, reading, writer
 from tests.outages import Told
+from tests.patience import PATIENCE_S
 from tests.rest.serving import client_of
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
@@ -34,8 +35,6 @@ SETTLED_S = 1
 """Time to look for other topics, after which nothing but the tail asks the leader."""
 AWAY_S = 4
 """Time for several tries, in which an outage could be told again."""
-COMES_S = 60
-"""Far more than an outage and a recovery take."""
 
 
 async def test_the_only_broker_is_gone(tmp_path: Path) -> None:
@@ -100,7 +99,7 @@ async def _put(broker: Broker, name: str) -> None:
 
 async def _until(client: httpx.AsyncClient, names: list[str], *, noticed: bool) -> None:
     """Wait until the service answers with these connectors, with or without a notice."""
-    async with asyncio.timeout(COMES_S):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             answer = await client.get("/connectors")
             if (sorted(answer.json()), NOTICE in answer.headers) == (names, noticed):

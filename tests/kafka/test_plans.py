@@ -14,6 +14,7 @@ from controlplane.logs.kafka.reader import KafkaReader
 from replay.compat.steps import UNWRAPPED, copied, copied_topic, offsets_of, written
 from tests.kafka.real import Broker
 from tests.kafka.writing import NewTopic, writer
+from tests.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.java,
@@ -34,7 +35,7 @@ def done(broker: Broker, command: str) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert (told.returncode, told.stdout, told.stderr) == (0, "", "")

@@ -22,11 +22,9 @@ from tests.kafka.writing import (
     reading,
     writer,
 )
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
-
-COMES_S = 60
-"""Far more than a record needs, an outage and a recovery of 20 s included."""
 
 IMPATIENT = Limits(refusal_patience_ms=500, retry_backoff_ms=20)
 
@@ -45,12 +43,12 @@ class Following:
 
     async def take(self, count: int) -> list[Entry]:
         """The next entries, as they come."""
-        async with asyncio.timeout(COMES_S):
+        async with asyncio.timeout(PATIENCE_S):
             return [await self._coming.get() for _ in range(count)]
 
     async def ended(self) -> None:
         """Wait until the tail ends, and raise what it ended with."""
-        async with asyncio.timeout(COMES_S):
+        async with asyncio.timeout(PATIENCE_S):
             await self._task
 
     async def cancel(self) -> None:
@@ -220,7 +218,7 @@ async def test_a_broker_killed_and_restarted(release: str, tmp_path: Path) -> No
             with pytest.raises(LogUnavailable):
                 await reader.ends(["followed"])
             # The tail notices by itself, with its next fetch; a property tells, no event.
-            async with asyncio.timeout(COMES_S):
+            async with asyncio.timeout(PATIENCE_S):
                 while not isinstance(_interruption(reader), LogUnavailable):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             await broker.start()

@@ -28,6 +28,7 @@ from controlplane.rest.reads import Reading, answer
 from controlplane.rest.writes import command_of, shown
 from controlplane.scenario.groups import Groups
 from tests.controller.scene import COMMANDS, CONFIG, OFFSETS, STATUS, plane_on, raw, written
+from tests.patience import PATIENCE_S
 
 SOURCE, SURE_SOURCE, FUSSY_SOURCE, SINK = "lab.Source", "lab.Sure", "lab.Fussy", "lab.Sink"
 
@@ -133,7 +134,7 @@ class Service:
     async def given(self, *records: Record) -> None:
         """Records from a foreign hand, read before this returns."""
         ends = {(at.topic, at.partition): at.offset + 1 for at in await self._log.append(records)}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             # Nothing tells of a record that changes nothing, so there is nothing else to wait for.
             while any(self.state.ends.get(at, 0) < end for at, end in ends.items()):  # noqa: ASYNC110
                 await asyncio.sleep(0.001)

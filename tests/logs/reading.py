@@ -12,6 +12,7 @@ import pytest
 
 from controlplane.core.entry import Batch, Entry, batch_of
 from controlplane.logs.log import Ends, LogNotUsable, LogUnavailable, ReadableLog
+from tests.patience import PATIENCE_S
 
 TOPICS = {"config": 1, "offsets": 3, "status": 2}
 
@@ -43,9 +44,6 @@ SAMPLE = [
 
 ENDS = {"config": [8], "offsets": [1, 0, 3], "status": [0, 0]}
 
-TAIL_DEADLINE_S = 10.0
-"""A tail that says nothing for so long is broken; far above what the slowest machine needs."""
-
 
 async def entries_of(batches: AsyncIterator[Batch]) -> list[Entry]:
     """All entries of a read."""
@@ -65,7 +63,7 @@ def by_place(entries: Iterable[Entry]) -> list[Entry]:
 async def take(tail: AsyncIterator[Batch], count: int) -> list[Entry]:
     """The next entries of a tail, at least so many (what comes in one batch stays together)."""
     taken: list[Entry] = []
-    async with asyncio.timeout(TAIL_DEADLINE_S):
+    async with asyncio.timeout(PATIENCE_S):
         while len(taken) < count:
             taken += (await anext(tail)).entries()
     return taken
@@ -200,7 +198,7 @@ class ReadingContract:
         await asyncio.sleep(0)
         await filled.close()
         with pytest.raises(LogUnavailable):
-            await asyncio.wait_for(waiting, TAIL_DEADLINE_S)
+            await asyncio.wait_for(waiting, PATIENCE_S)
 
 
 def sample_batches() -> list[Batch]:

@@ -16,6 +16,7 @@ from tests.jars import ROOT
 from tests.logs.contract import record
 from tests.logs.folder import names
 from tests.logs.reading import SAMPLE, TOPICS, by_place, entries_of, everything, take
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ async def test_transactions_are_seen_whole(
 
 async def test_two_logs_of_one_file(log: SqliteLog, path: Path) -> None:
     """Two writers take turns: offsets follow each other, new topics and epochs are seen."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         second = await SqliteLog.open(path)
         for turn in range(10):
             for writer in (log, second):

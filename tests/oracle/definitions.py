@@ -19,6 +19,7 @@ from typing import Any
 
 from tests.jars import ROOT, JarsUnavailable, classpath, java
 from tests.oracle.kafka import harness
+from tests.patience import PATIENCE_S
 
 FOLDER = ROOT / "controlplane" / "catalogues"
 
@@ -30,8 +31,6 @@ ASKED = (
 )
 """The first release of every line, those that changed a definition within a line, and some
 for which MirrorMaker can be had. Older ones are taken as the oldest of these."""
-
-TIMEOUT_S = 120
 
 Key = dict[str, Any]
 Row = dict[str, Any]
@@ -110,7 +109,7 @@ def answer(release: str) -> Mapping[str, Any]:
     """What a release defines."""
     path = _class_path(release)
     command = [str(java()), "-Xmx512m", "-cp", f"{harness()}:{path}", "oracle.Definitions"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     found: Mapping[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 

@@ -17,6 +17,7 @@ from typing import IO, Any, Self
 
 from tests.jars import ROOT, JarsUnavailable, classpath, java, javac
 from tests.oracle.case import Case, framed
+from tests.patience import PATIENCE_S
 
 HARNESS = Path(__file__).parent / "harness"
 CACHE = ROOT / ".cache" / "oracle"
@@ -28,8 +29,6 @@ CHUNK = 200
 """Cases sent at once. While Java answers one chunk, Python compares the one before."""
 
 HEAP = "-Xmx512m"
-COMPILE_TIMEOUT_S = 120
-
 Answer = dict[str, Any]
 """What the stores of a release made of one case: `records`, and by store what it holds."""
 
@@ -57,7 +56,7 @@ def _compile(sources: list[Path], folder: Path, against: str) -> None:
     unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
     options = ["-nowarn", "-d", str(unfinished), "-cp", release_path(against)]
     command = [str(compiler), *options, *map(str, sources)]
-    subprocess.run(command, check=True, capture_output=True, timeout=COMPILE_TIMEOUT_S)
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
     try:
         unfinished.rename(folder)
     except OSError:

@@ -26,6 +26,7 @@ from controlplane.core.profiles import Profile
 from tests.conftest import SEED
 from tests.jars import java
 from tests.oracle.kafka import harness, release_path
+from tests.patience import PATIENCE_S
 
 REQUESTS = Path(__file__).parent / "requests"
 COMPILED_AGAINST = "3.6.2"
@@ -36,7 +37,6 @@ ASKED = ("3.6.2", "3.7.2", "3.8.1", "4.3.0")
 
 COUNT = 500
 COUNT_PROVED = 20_000
-TIMEOUT_S = 120
 CONNECTOR = "größe \U0001f600"
 
 
@@ -128,7 +128,7 @@ def kafkas(release: str, asked: list[Request]) -> list[list[str]]:
         input="\n".join(request.line() for request in asked).encode(),
         stdout=subprocess.PIPE,
         check=True,
-        timeout=TIMEOUT_S,
+        timeout=PATIENCE_S,
     )
     return [json.loads(line) for line in program.stdout.splitlines()]
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from tests.jars import java
 from tests.oracle.kafka import harness, release_path
-
-TIMEOUT_S = 60
+from tests.patience import PATIENCE_S
 
 
 @cache
@@ -20,7 +19,7 @@ def written(release: str) -> dict[str, Any]:
         [str(java()), "-XX:TieredStopAtLevel=1", "-cp", path, "oracle.Writing"],
         stdout=subprocess.PIPE,
         check=True,
-        timeout=TIMEOUT_S,
+        timeout=PATIENCE_S,
     )
     answers: dict[str, Any] = json.loads(program.stdout)
     return answers

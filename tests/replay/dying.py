@@ -16,11 +16,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.patience import PATIENCE_S
 from tests.tidy.source import ROOT
 
 STEPS = frozenset({"open", "os.link", "os.mkdir", "os.remove", "os.rename"})
 
-PATIENCE_S = 300
 LOOK_S = 0.005
 """So soon that what has just been written is not yet told of elsewhere."""
 

@@ -16,6 +16,7 @@ from controlplane.rest.bodies import Offset
 from controlplane.rest.errors import RestError
 from tests.jars import java
 from tests.oracle.kafka import release_path
+from tests.patience import PATIENCE_S
 from tests.rest.jackson.corpus import BODIES, LIMITS
 
 READERS: dict[str, Callable[[bytes | None, Profile], Any]] = {
@@ -30,8 +31,6 @@ V39 = Profile.of("3.9.1")
 RELEASES = ("2.8.2", "3.4.1", "3.9.1", "4.2.0", "4.3.0")
 HARNESS = Path(__file__).parent / "jackson" / "Bodies.java"
 STREAM = "org.glassfish.jersey.message.internal.ReaderInterceptorExecutor$UnCloseableInputStream"
-JAVA_TIMEOUT_S = 120
-
 HIDDEN = "[Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled); line: 1"
 
 
@@ -59,7 +58,7 @@ def kafkas(release: str, asked: list[tuple[str, bytes]]) -> Iterator[str | None]
     lines = "".join(f"{kind} {base64.b64encode(body).decode()}\n" for kind, body in asked)
     command = [str(java()), "-Xmx128m", "-cp", release_path(release), str(HARNESS)]
     done = subprocess.run(
-        command, input=lines, capture_output=True, text=True, timeout=JAVA_TIMEOUT_S, check=True
+        command, input=lines, capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
     for line in done.stdout.splitlines():
         yield (

@@ -25,6 +25,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from tests.conftest import PROVE
+from tests.patience import PATIENCE_S
 from tests.rest.at_work import SINK, SOURCE, at_work
 
 DESCRIPTIONS = Path(__file__).parent / "kafkas_openapi"
@@ -94,7 +95,7 @@ async def test_answers_are_as_described(release: str) -> None:
 def _create(url: str) -> None:
     for name, config in CONNECTORS.items():
         body: Any = {"name": name, "config": config}
-        requests.post(f"{url}/connectors", json=body, timeout=10).raise_for_status()
+        requests.post(f"{url}/connectors", json=body, timeout=PATIENCE_S).raise_for_status()
 
 
 def _ask_everything(schema: schemathesis.BaseSchema, url: str) -> set[int]:
@@ -103,7 +104,7 @@ def _ask_everything(schema: schemathesis.BaseSchema, url: str) -> set[int]:
     with requests.Session() as session:
 
         def ask(case: Case) -> None:
-            answer = case.call(base_url=url, session=session, timeout=10)
+            answer = case.call(base_url=url, session=session, timeout=PATIENCE_S)
             statuses.add(answer.status_code)
             _check(case, answer)
 

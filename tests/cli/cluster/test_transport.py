@@ -11,6 +11,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from controlplane.cli.cluster.transport import AppTransport
+from tests.patience import PATIENCE_S
 
 left = asyncio.Event()
 
@@ -59,7 +60,7 @@ async def test_an_answer_without_end_comes_as_it_is_sent() -> None:
         async for part in answer.aiter_text():
             assert part == "one"
             break
-    await asyncio.wait_for(left.wait(), 10)
+    await asyncio.wait_for(left.wait(), PATIENCE_S)
 
 
 async def test_a_defect_is_raised() -> None:

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from replay.cli.main import main
 from tests.cli.calling import Said
+from tests.patience import PATIENCE_S
 from tests.tidy.source import ROOT
 
 
@@ -35,7 +36,7 @@ def started(*arguments: object) -> Iterator["subprocess.Popen[str]"]:
 
 
 def wait_for(path: Path) -> None:
-    """Wait until a file is there. A minute is for machines that have much to do."""
+    """Wait until a file is there."""
     for _ in range(PATIENCE_S * LOOKS_A_SECOND):
         if path.exists():
             return
@@ -43,7 +44,6 @@ def wait_for(path: Path) -> None:
     raise AssertionError(f"{path} has not come")
 
 
-PATIENCE_S = 60
 LOOKS_A_SECOND = 20
 
 

@@ -14,7 +14,8 @@ from threading import Thread
 from typing import NamedTuple
 
 from replay.cli.main import main
-from tests.replay.cli.calling import LOOKS_A_SECOND, PATIENCE_S
+from tests.patience import PATIENCE_S
+from tests.replay.cli.calling import LOOKS_A_SECOND
 from tests.tidy.source import ROOT
 
 ENVIRONMENT = {"TERM": "xterm", "COLUMNS": "120"}

@@ -12,8 +12,9 @@ import pytest
 
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
+from tests.patience import PATIENCE_S
 from tests.recorded import HISTORIES
-from tests.replay.cli.calling import PATIENCE_S, call, content, refusal, started, wait_for
+from tests.replay.cli.calling import call, content, refusal, started, wait_for
 
 LIFE = f"life={HISTORIES / 'life-3.9.log.jsonl'}"
 ROLL = f"roll={HISTORIES / 'roll-3.4-3.9-3.4.log.jsonl'}"

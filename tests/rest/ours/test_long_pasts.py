@@ -15,6 +15,7 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane
 from controlplane.watching import Watching
 from tests.operations import assert_linear
+from tests.patience import PATIENCE_S
 from tests.rest.ours.test_watch import read, watching
 from tests.rest.plane import ORDERS, asked
 from tests.rest.serving import client_of
@@ -132,7 +133,7 @@ async def test_history_ends_with_the_client_that_asked_for_it() -> None:
             "query_string": b"",
             "headers": [],
         }
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await plane.app(scope, receive, send)
             await left.wait()
         log.slow = False

@@ -17,6 +17,7 @@ from controlplane.rest.security.protecting import Protection
 from controlplane.rest.security.settings import HttpLimits
 from controlplane.rest.server import listen, serving, url_of
 from controlplane.settings import Configuration, Source, Told
+from tests.patience import PATIENCE_S
 from tests.rest.security.certificate import Made
 
 Address = tuple[str, int]
@@ -33,10 +34,10 @@ async def hello(scope: Scope, receive: Receive, send: Send) -> None:
 async def served(
     limits: HttpLimits | None = None, tls: ssl.SSLContext | None = None, app: ASGIApp = hello
 ) -> AsyncIterator[Address]:
-    """Where it is served; whoever waits there for longer than a minute waits in vain."""
+    """Where it is served; a wait for longer than `PATIENCE_S` fails."""
     listening = listen("127.0.0.1", 0)
     address = listening.getsockname()
-    async with asyncio.timeout(60), serving(app, listening, limits, tls):
+    async with asyncio.timeout(PATIENCE_S), serving(app, listening, limits, tls):
         yield address
 
 
