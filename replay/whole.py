@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
+from controlplane.private_files import replacing
 from replay.errors import NotWritable
 
 
@@ -32,16 +33,9 @@ def whole(file: Path) -> Iterator[Path]:
     Raises:
         NotWritable: it cannot be written.
     """
-    place = file.resolve()
-    draft = place.with_name(f".{place.name}.draft")
-    is_special = place.exists() and not place.is_file()
     try:
-        yield place if is_special else draft
-        if not is_special:
-            draft.replace(place)
+        with replacing(file) as draft:
+            yield draft
     except OSError as error:
         why = error.strerror or error
         raise NotWritable(f"{file} cannot be written ({why}): check it") from None
-    finally:
-        with suppress(OSError):  # it has become the file, or was never there
-            draft.unlink()

@@ -6,6 +6,7 @@ companion of the file as long as they write, `state.db-writer`, which the system
 process dies.
 """
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -14,8 +15,12 @@ from pathlib import Path
 
 from controlplane.cli.failing import Refused
 from controlplane.logs.names import is_cluster, path_of
+from controlplane.private_files import file_mode
 
 SUFFIX = "-writer"
+
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+"""A link could lead to a file of another user, which would be emptied."""
 
 
 @contextmanager
@@ -34,7 +39,9 @@ def holding(where: str) -> Iterator[None]:
     companion = path.with_name(path.name + SUFFIX)
     try:
         held = _held(companion, path)
-    except OSError:
+    except OSError as failure:
+        if failure.errno == errno.ELOOP:
+            raise Refused(f"{companion} is a symbolic link: remove it") from None
         yield
         return
     try:
@@ -48,7 +55,7 @@ def holding(where: str) -> Iterator[None]:
 def _held(companion: Path, path: Path) -> int:
     """A descriptor of the companion, locked."""
     while True:
-        found = os.open(companion, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        found = os.open(companion, _FLAGS, file_mode())
         try:
             fcntl.flock(found, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

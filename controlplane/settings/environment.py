@@ -18,7 +18,10 @@ WORKER_FILE = "CONTROLPLANE_WORKER_PROPERTIES"
 
 _NO_SETTINGS = {
     WORKER_FILE,
-    *(f"CONTROLPLANE_{name}" for name in ("DEBUG", "CLUSTER", "USER", "TOKEN", "CA_FILE")),
+    *(
+        f"CONTROLPLANE_{name}"
+        for name in ("DEBUG", "CLUSTER", "USER", "TOKEN", "CA_FILE", "FILE_MODE")
+    ),
 }
 """Variables of the command line itself."""
 

@@ -12,6 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 from pyarrow import fs
 
+from controlplane.private_files import draft_file, make_folders, remove_abandoned, sync_folder
 from replay.archive import hadoop
 from replay.archive.objects import bucket_at, reading
 from replay.errors import NoArchive, NotWritable
@@ -97,6 +98,8 @@ class Folder:
     def __init__(self, where: str) -> None:
         self.where = where
         self._root = Path(where).absolute()
+        self._tidied: set[Path] = set()
+        """Folders from which drafts of killed processes have been removed."""
 
     def names(self, folder: str) -> list[str]:
         """The names of what lies directly in a folder, sorted."""
@@ -136,8 +139,13 @@ class Folder:
 
     def add(self, name: str, content: bytes) -> bool:
         """Write a file, durably."""
+        path = self._root / name
         try:
-            return _linked(self._root / name, content)
+            make_folders(path.parent)
+            if path.parent not in self._tidied:
+                remove_abandoned(path.parent)
+                self._tidied.add(path.parent)
+            return _linked(path, content)
         except OSError as error:
             why = error.strerror or str(error)
             raise NotWritable(f"{self.where} cannot be written ({why}): make room there") from None
@@ -149,26 +157,14 @@ class Folder:
 
 def _linked(path: Path, content: bytes) -> bool:
     """Write a file beside its place and link it there; False: the name is taken."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with draft_file(path) as draft:
         with draft.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.link(draft, path)
-    except FileExistsError:
-        return False
-    finally:
-        draft.unlink(missing_ok=True)
-    _keep_names(path.parent)
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return False
+    sync_folder(path.parent)
     return True
-
-
-def _keep_names(folder: Path) -> None:
-    """Make sure that the names in a folder survive a loss of power."""
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

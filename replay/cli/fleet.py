@@ -23,6 +23,7 @@ import msgspec
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.safe_text import safe
 from controlplane.logs.log import LogError
+from controlplane.private_files import make_folders, replacing
 from replay.cli.codes import INTERRUPTED
 from replay.cli.engines import Executing, executing_options
 from replay.cli.gaps import tell_gaps
@@ -203,11 +204,11 @@ def _kept(path: Path, job: Job[T]) -> T | None:
 
 def _keep(path: Path, found: Any) -> None:
     """Write a result whole or not at all. Names may hold half a surrogate pair, as JSON may."""
-    draft = path.with_suffix(".draft")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps(msgspec.to_builtins(found, str_keys=True)), encoding="ascii")
-        draft.replace(path)
+        make_folders(path.parent)
+        with replacing(path) as draft:
+            kept = json.dumps(msgspec.to_builtins(found, str_keys=True))
+            draft.write_text(kept, encoding="ascii")
     except OSError as error:
         raise NotKept(f"{path.parent} cannot be written ({error.strerror}): check it") from None
 

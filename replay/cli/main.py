@@ -10,6 +10,7 @@ from controlplane.core.profiles import UnknownRelease
 from controlplane.core.safe_text import safe
 from controlplane.core.state import SharedTopic
 from controlplane.logs.log import LogError
+from controlplane.private_files import BadFileMode
 from replay.cli.codes import INTERRUPTED, REFUSED
 from replay.cli.printing import print_nothing_more
 from replay.errors import ReplayError
@@ -45,7 +46,7 @@ COMMANDS = {
 EXTRAS = {"pyarrow": "replay", "numpy": "replay", "pyspark": "spark", "py4j": "spark"}
 """What not everybody installs, and what it comes with."""
 
-_INPUT = (LogError, UnknownRelease, UnknownMoment, SharedTopic, ReplayError)
+_INPUT = (LogError, UnknownRelease, UnknownMoment, SharedTopic, ReplayError, BadFileMode)
 """What is wrong with what we are given."""
 
 

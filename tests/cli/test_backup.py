@@ -135,6 +135,27 @@ def test_a_full_disk(log: Path, tmp_path: Path) -> None:
     assert names(tmp_path) == ["log.db"]
 
 
+KILLED = """
+import os, signal, sqlite3, sys
+from controlplane.__main__ import main
+from controlplane.logs.sqlite import backup
+
+def killed(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+backup._check = killed
+main(["backup", *sys.argv[1:]])
+"""
+
+
+def test_what_a_killed_backup_left_is_removed_by_the_next(log: Path, tmp_path: Path) -> None:
+    """Though that one makes a file of another name."""
+    subprocess.run([sys.executable, "-c", KILLED, log, tmp_path / "one.db"], check=False)
+    assert any("one.db" in name for name in names(tmp_path))
+    assert call("backup", log, tmp_path / "two.db").code == 0
+    assert names(tmp_path) == ["log.db", "two.db"]
+
+
 async def test_while_others_append(log: Path, tmp_path: Path) -> None:
     """The copy is of one instant: what was appended together is there together."""
     writing = await SqliteLog.open(log)

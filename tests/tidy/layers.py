@@ -9,7 +9,15 @@ from tests.tidy.source import PACKAGES, Offence, Source
 CORE = {"controlplane.core"}
 BESIDE = {
     f"controlplane.{name}"
-    for name in ("settings", "properties", "security", "observe", "option_names", "plugins")
+    for name in (
+        "settings",
+        "properties",
+        "private_files",
+        "security",
+        "observe",
+        "option_names",
+        "plugins",
+    )
 }
 LOGS = {"controlplane.logs"}
 STATE = {
@@ -37,7 +45,10 @@ LAYERS: dict[str, set[str]] = {
     "controlplane.rest": BELOW_REST,
     "controlplane.worker": BELOW_REST,
     "controlplane.scenario": BELOW_REST | REST,  # requests are among the verbs of a scenario
-    "replay": CORE | LOGS | {"controlplane.settings", "controlplane.option_names"},
+    # Of a worker's settings it takes how to get in to its cluster.
+    "replay": CORE
+    | LOGS
+    | {"controlplane.settings", "controlplane.option_names", "controlplane.private_files"},
 }
 """Per part of the program, the other parts it may import. What is not listed (the command line,
 `__main__`, the package itself) may import every part of `controlplane`, and nobody imports it."""

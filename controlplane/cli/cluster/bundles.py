@@ -9,7 +9,6 @@ Each of these steps may be repeated, so an import that broke off is simply done 
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +37,10 @@ from controlplane.cli.cluster.waiting import RUNS, wait_for, wait_options
 from controlplane.cli.failing import FOUND, Refused, write
 from controlplane.cli.printing import note
 from controlplane.core.safe_text import count
+from controlplane.private_files import replacing
 
 FORMAT = 1
 """Of a bundle; a file with another one is not taken."""
-
-PRIVATE = 0o600
-"""Configs hold secrets: the file is for its owner."""
 
 
 class Carried(msgspec.Struct, frozen=True):
@@ -97,8 +94,8 @@ async def export(api: Api, selection: Selection, file: str) -> None:
 
 def _write_private(path: Path, text: str) -> None:
     try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE), "w") as file:
-            file.write(text)
+        with replacing(path) as draft:
+            draft.write_text(text, encoding="utf-8")
     except OSError as failure:
         raise Refused(f"{path} cannot be written ({failure.strerror}): name another file") from None
 

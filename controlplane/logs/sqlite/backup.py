@@ -3,10 +3,10 @@
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from controlplane.logs.log import LogCorrupt, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite.files import place
+from controlplane.private_files import draft_folder, remove_abandoned
 
 
 def back_up(connection: sqlite3.Connection, source: Path, path: Path) -> None:
@@ -17,8 +17,9 @@ def back_up(connection: sqlite3.Connection, source: Path, path: Path) -> None:
     """
     try:
         _check_free(path)  # before a long copy is made for nothing
-        with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-            made = Path(folder, path.name)
+        remove_abandoned(path.parent)
+        with draft_folder(path) as folder:
+            made = folder / path.name
             _copy(connection, made)
             _check(made, source)
             place(made, path)

@@ -5,7 +5,6 @@ import sqlite3
 import struct
 from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from controlplane.logs.log import LogCorrupt, LogNotUsable, LogUnavailable
 from controlplane.logs.sqlite.errors import log_errors
@@ -19,6 +18,7 @@ from controlplane.logs.sqlite.schema import (
 )
 from controlplane.logs.sqlite.settings import SqliteSettings
 from controlplane.logs.sqlite.traces import is_frozen, wal_of
+from controlplane.private_files import draft_folder, file_mode, sync_file, sync_folder
 
 _HEADER = struct.Struct(">16s H 10x I 28x I 4x I 28x")
 """The first 100 bytes of a SQLite file: magic, page size, number of pages, user version,
@@ -70,8 +70,8 @@ def create(path: Path) -> None:
     except OSError:
         return  # `examine` says why it cannot be seen
     try:
-        with TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-            made = Path(folder, path.name)
+        with draft_folder(path) as folder:
+            made = folder / path.name
             with log_errors(path):  # by its name, not by that of the folder in which it is made
                 _make(made)
             place(made, path)
@@ -84,13 +84,10 @@ def create(path: Path) -> None:
 
 def place(made: Path, path: Path) -> None:
     """Give a complete file its name, durably. Raises `FileExistsError` if the name is taken."""
-    made.chmod(0o600)
+    made.chmod(file_mode())
+    sync_file(made)
     os.link(made, path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync_folder(path.parent)
 
 
 def connect(path: Path, mode: str, wait_ms: int = 0) -> sqlite3.Connection:

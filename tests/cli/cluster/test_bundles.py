@@ -83,6 +83,14 @@ def test_a_file_is_private(cluster: Cluster) -> None:
     assert stat.S_IMODE(exported(cluster).stat().st_mode) == 0o600
 
 
+def test_a_file_that_everybody_could_read_is_private(cluster: Cluster) -> None:
+    """An export over an existing file: the old mode does not count."""
+    cluster.create()
+    bundle = exported(cluster)
+    bundle.chmod(0o666)
+    assert stat.S_IMODE(exported(cluster).stat().st_mode) == 0o600
+
+
 def test_offsets_that_nobody_can_tell(cluster: Cluster) -> None:
     """A sink's lie in its consumer group: the bundle says that they are missing, not none."""
     sink = {

@@ -1,6 +1,7 @@
 """`audit`, `compat` and `lint` over archives of many clusters, as people call them."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -17,11 +18,13 @@ from replay.cli.archives import clusters_of
 from replay.cli.codes import INTERRUPTED
 from replay.cli.fleet import Job, Way, for_each
 from replay.cli.logs import Log, Reading
+from tests.modes import exposed, modes
 from tests.recorded import HISTORIES, recorded_entries
 from tests.replay.archived import capture, log_of
 from tests.replay.cli.calling import call, content, refusal, started, wait_for
 from tests.replay.compat.planting import Planted, running, stopped
 
+LIFE = HISTORIES / "life-3.9.log.jsonl"
 ROLL = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
 CLUSTERS = ("east", "north", "west")
 
@@ -47,6 +50,32 @@ def fleet(tmp_path: Path) -> Path:
 LINT = ("lint", "--release", "3.9")
 AUDIT = ("audit", "--release", "3.9")
 COMPAT = ("compat", "--from", "3.4", "--to", "3.9")
+
+
+def test_only_the_owner_reads_an_archive_or_a_report(tmp_path: Path) -> None:
+    """Configs with their secrets lie in both, and in what is kept for later."""
+    umask = os.umask(0)
+    try:
+        assert call("capture", f"life={LIFE}", tmp_path / "archive", "--once").code == 0
+        more = ("--to", tmp_path / "page.html", "--resume", tmp_path / "kept" / "results")
+        (tmp_path / "page.html").touch(0o666)
+        assert call("report", tmp_path / "archive", *more).code == 0
+        parquet = ("-o", "parquet", "--to", tmp_path / "states.parquet")
+        assert call("state", tmp_path / "archive", *parquet).code == 0
+    finally:
+        os.umask(umask)
+    assert len(modes(tmp_path)) > 10
+    assert exposed(tmp_path) == []
+
+
+def test_a_told_mode_counts_for_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`CONTROLPLANE_FILE_MODE`; one that is none is a sentence."""
+    monkeypatch.setenv("CONTROLPLANE_FILE_MODE", "0640")
+    assert call("capture", f"life={LIFE}", tmp_path / "archive", "--once").code == 0
+    assert set(modes(tmp_path / "archive").values()) == {0o640, 0o750}
+    monkeypatch.setenv("CONTROLPLANE_FILE_MODE", "everybody")
+    said = refusal(call("capture", f"life={LIFE}", tmp_path / "other", "--once"))
+    assert "CONTROLPLANE_FILE_MODE is 'everybody'" in said
 
 
 # --- which clusters -----------------------------------------------------------------------------

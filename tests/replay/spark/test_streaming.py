@@ -24,6 +24,7 @@ from tests.kafka.killed import check_whole, left_in
 from tests.kafka.pasts import Past, removed
 from tests.kafka.real import Broker
 from tests.kafka.writing import NewTopic, in_order, reading, writer
+from tests.modes import exposed
 from tests.replay.cli.calling import started, wait_for
 from tests.replay.dying import before_manifest, behind_manifest, killed_at
 from tests.replay.spark.capturing import little_at_a_time
@@ -69,6 +70,7 @@ async def test_killed_it_goes_on(
     await asyncio.to_thread(killed_at, own_is_there, *replay)
     left = left_in(target, there)
     assert batches(checkpoint, "offsets") > batches(checkpoint, "commits")
+    assert exposed(tmp_path) == []
     await past.goes_on()
     await removed(past.broker, past.own, 0, 28)
     source = Source(spark, past.broker.bootstrap, {})

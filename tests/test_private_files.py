@@ -1,0 +1,159 @@
+"""Files that only their owner may read, whole or not at all."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.private_files import (
+    MODE,
+    BadFileMode,
+    draft_file,
+    draft_folder,
+    file_mode,
+    folder_mode,
+    make_folders,
+    remove_abandoned,
+    replacing,
+)
+from tests.modes import modes
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from controlplane.private_files import draft_file, draft_folder
+with draft_folder(Path(sys.argv[1])) as folder, draft_file(Path(sys.argv[1])) as draft:
+    (folder / "half").write_text("half")
+    draft.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(autouse=True)
+def open_umask() -> Iterator[None]:
+    """The umask takes nothing away."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def left_by_a_killed_process(place: Path) -> None:
+    """Leave a draft file and a draft folder beside a place."""
+    subprocess.run([sys.executable, "-c", KILLED, place], check=False)
+    assert len(list(place.parent.iterdir())) >= 2
+
+
+def test_a_new_file_is_private(tmp_path: Path) -> None:
+    """Whatever the umask allows; so are the folders above it that were missing."""
+    make_folders(tmp_path / "a" / "b")
+    with replacing(tmp_path / "a" / "b" / "file") as draft:
+        draft.write_text("secret")
+        assert draft.stat().st_mode & 0o777 == 0o600
+    assert modes(tmp_path) == {"a": 0o700, "a/b": 0o700, "a/b/file": 0o600}
+
+
+def test_an_open_file_that_is_replaced_is_private(tmp_path: Path) -> None:
+    """Its old mode does not count. A link stays one, and what it leads to is replaced."""
+    (tmp_path / "old").write_text("old")
+    (tmp_path / "link").symlink_to("old")
+    with replacing(tmp_path / "link") as draft:
+        draft.write_text("new")
+    assert (tmp_path / "old").read_text() == "new"
+    assert modes(tmp_path)["old"] == 0o600
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
+    """And nothing beside it."""
+    (tmp_path / "file").write_text("old")
+
+    def failing() -> None:
+        with replacing(tmp_path / "file") as draft:
+            draft.write_text("half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("file", "old")]
+
+
+@pytest.mark.parametrize(
+    ("told", "file", "folder"),
+    [("", 0o600, 0o700), ("0640", 0o640, 0o750), ("664", 0o664, 0o775), ("0o644", 0o644, 0o755)],
+)
+def test_another_mode_may_be_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told: str, file: int, folder: int
+) -> None:
+    """By the environment; folders can be entered by whoever may read files."""
+    monkeypatch.setenv(MODE, told)
+    assert (file_mode(), folder_mode()) == (file, folder)
+    make_folders(tmp_path / "a")
+    with replacing(tmp_path / "a" / "file") as draft:
+        draft.write_text("x")
+    assert modes(tmp_path) == {"a": folder, "a/file": file}
+
+
+@pytest.mark.parametrize("told", ["rw", "0755", "0440", "1", "0o9", "07777", "-600"])
+def test_a_mode_that_is_none(monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+    """The sentence names the variable."""
+    monkeypatch.setenv(MODE, told)
+    with pytest.raises(BadFileMode, match=MODE):
+        file_mode()
+
+
+def test_a_draft_that_was_planted_is_not_followed(tmp_path: Path) -> None:
+    """A file or a link under a draft's name is left as it is."""
+    (tmp_path / "victim").write_text("victim")
+    with draft_file(tmp_path / "file") as draft:
+        name = draft.name
+    (tmp_path / name).symlink_to("victim")
+    with replacing(tmp_path / "file") as draft:
+        assert draft.name != name
+        draft.write_text("mine")
+    assert (tmp_path / "victim").read_text() == "victim"
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    """By the next that writes anything there; drafts of living processes stay."""
+    left_by_a_killed_process(tmp_path / "other")
+    with draft_file(tmp_path / "mine") as mine, draft_folder(tmp_path / "mine") as folder:
+        remove_abandoned(tmp_path)
+        assert set(tmp_path.iterdir()) == {mine, folder}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_write_the_same_file(tmp_path: Path) -> None:
+    """Each has a draft of its own; the last one counts."""
+    with replacing(tmp_path / "file") as one, replacing(tmp_path / "file") as other:
+        assert one != other
+        one.write_text("one")
+        other.write_text("other")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["one"]
+
+
+def test_a_very_long_name(tmp_path: Path) -> None:
+    """Its draft has a shorter one."""
+    path = tmp_path / ("ü" * 127)
+    with replacing(path) as draft:
+        draft.write_text("x")
+    assert path.read_text() == "x"
+
+
+def test_the_parent_of_a_new_folder_is_synced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A loss of power does not take its name away."""
+    synced = []
+    real = os.fsync
+
+    def noting(number: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{number}").readlink()))
+        real(number)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    make_folders(tmp_path / "a" / "b" / "c")
+    assert synced == [str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a" / "b")]
