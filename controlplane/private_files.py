@@ -8,6 +8,7 @@ import fcntl
 import os
 import re
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -58,6 +59,15 @@ def folder_mode() -> int:
     """
     mode = file_mode()
     return mode | (mode & 0o444) >> 2
+
+
+def umask() -> int:
+    """Bits that the mode of a new folder lacks, for programs that are told so.
+
+    Raises:
+        BadFileMode: as `file_mode` does.
+    """
+    return ~folder_mode() & (stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO)
 
 
 def make_folders(folder: Path) -> None:

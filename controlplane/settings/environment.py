@@ -11,6 +11,7 @@
 import re
 from collections.abc import Mapping
 
+from controlplane.private_files import MODE
 from controlplane.settings.sources import OURS, Source, Telling, Told, told_by_variable
 
 WORKER_FILE = "CONTROLPLANE_WORKER_PROPERTIES"
@@ -18,10 +19,8 @@ WORKER_FILE = "CONTROLPLANE_WORKER_PROPERTIES"
 
 _NO_SETTINGS = {
     WORKER_FILE,
-    *(
-        f"CONTROLPLANE_{name}"
-        for name in ("DEBUG", "CLUSTER", "USER", "TOKEN", "CA_FILE", "FILE_MODE")
-    ),
+    MODE,
+    *(f"CONTROLPLANE_{name}" for name in ("DEBUG", "CLUSTER", "USER", "TOKEN", "CA_FILE")),
 }
 """Variables of the command line itself."""
 

@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import SparkSession
 
-from controlplane.private_files import folder_mode
+from controlplane.private_files import umask
 from replay.engine.parcels import PIECE_BYTES
 from replay.engine.where import Where
 from replay.errors import ReplayError
@@ -68,8 +68,8 @@ def session(where: Where) -> Iterator[SparkSession]:
     if where.is_here:  # whoever asks has all that tasks need; Spark would take any `python3`
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("replay").master(where.master)
-    umask = {"spark.hadoop.fs.permissions.umask-mode": f"{0o777 & ~folder_mode():03o}"}
-    for key, value in {**SETTINGS, **umask, **where.conf}.items():
+    private = {"spark.hadoop.fs.permissions.umask-mode": f"{umask():03o}"}
+    for key, value in {**SETTINGS, **private, **where.conf}.items():
         builder = builder.config(key, value)
     with TemporaryFile() as said:
         try:

@@ -28,6 +28,14 @@ class BadLine(ValueError):
     """A line keeps no credential. The message says what is wrong, and nothing of the hash."""
 
 
+class Work(NamedTuple):
+    """Work that it takes to try a password: scrypt's N (as a power of two), r and p."""
+
+    cost_log2: int
+    block: int
+    lanes: int
+
+
 class Scrypt(NamedTuple):
     """A password's hash, and what it was made with."""
 
@@ -48,6 +56,11 @@ class Scrypt(NamedTuple):
         """A hash that no password is known to fit, and that costs as much to try as another."""
         salt, digest = secrets.token_bytes(SALT_BYTES), secrets.token_bytes(DIGEST_BYTES)
         return cls(COST_LOG2, BLOCK, LANES, salt, digest)
+
+    @property
+    def work(self) -> Work:
+        """Work that it takes to try a password."""
+        return Work(self.cost_log2, self.block, self.lanes)
 
     def fits(self, password: str) -> bool:
         """Whether it is this password's. How long that takes says nothing of the password."""

@@ -4,7 +4,7 @@ import asyncio
 import hmac
 import secrets
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,13 @@ from controlplane.observe import Logger
 from controlplane.properties import SettingsError
 from controlplane.recent import Recent
 from controlplane.rest.security.files import CredentialFile
-from controlplane.rest.security.hashes import Hash, Kept, Scrypt, password_line, token_line
+from controlplane.rest.security.hashes import (
+    Kept,
+    Scrypt,
+    Work,
+    password_line,
+    token_line,
+)
 from controlplane.rest.security.roles import Role
 from controlplane.rest.security.settings import AuthSettings, HttpLimits
 
@@ -138,14 +144,14 @@ class Identities:
     async def _with_password(self, known: Sequence[Kept], proof: str) -> Principal:
         name, password = _name_and_password(proof)
         kept = next((one for one in known if one.name == name), None)
-        # Who is not known costs as much as who is: else the time would tell the names.
-        hash_ = self._nobodys if kept is None else kept.hash
-        if not await self._fits(hash_, password) or kept is None:
+        costs = {one.hash.work: one.hash for one in known if isinstance(one.hash, Scrypt)}
+        decoys = costs or {self._nobodys.work: self._nobodys}
+        if not await self._fits(kept, decoys, password) or kept is None:
             raise Unproved("the name or the password is not right")
         return Principal(kept.name, kept.role)
 
-    async def _fits(self, hash_: Hash, password: str) -> bool:
-        proof = f"{hash_} {password}".encode("utf-8", "surrogatepass")
+    async def _fits(self, kept: Kept | None, decoys: Mapping[Work, Scrypt], password: str) -> bool:
+        proof = f"{kept} {password}".encode("utf-8", "surrogatepass")
         key = hmac.digest(self._own_key, proof, "sha256")
         if self._proved.get(key):
             return True
@@ -154,12 +160,27 @@ class Identities:
         self._waiting += 1
         try:
             async with self._verifying:
-                fits = await asyncio.to_thread(hash_.fits, password)
+                fits = await asyncio.to_thread(_tried, kept, decoys, password)
         finally:
             self._waiting -= 1
         if fits:
             self._proved.put(key, value=True)
         return fits
+
+
+def _tried(kept: Kept | None, decoys: Mapping[Work, Scrypt], password: str) -> bool:
+    """Whether a password is that of a credential; None is nobody's.
+
+    A wrong one is tried once at every cost of the file's hashes. So the time of a failed login
+    tells neither which names there are, nor which hash is whose.
+    """
+    if kept is not None and kept.hash.fits(password):
+        return True
+    own = kept.hash.work if kept is not None and isinstance(kept.hash, Scrypt) else None
+    for work, decoy in decoys.items():
+        if work != own:
+            decoy.fits(password)
+    return False
 
 
 def _with_token(known: Iterable[Kept], token: str) -> Principal:

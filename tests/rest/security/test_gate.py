@@ -15,6 +15,7 @@ from starlette.routing import Mount
 
 from controlplane.plane import ControlPlane
 from controlplane.properties import SettingsError
+from controlplane.rest.security.hashes import Hash
 from controlplane.rest.security.protecting import Protection, protected
 from controlplane.rest.security.roles import Role
 from controlplane.rest.security.settings import AuthSettings, HttpLimits
@@ -84,6 +85,36 @@ async def test_a_password_is_verified_once(tmp_path: Path, monkeypatch: pytest.M
         written(tmp_path / "passwords", {"vera": cheap("changed")})
         refused = await client.get("/connectors", headers=basic("vera", "vera"))
         assert refused.status_code == 401
+
+
+async def test_a_failed_login_costs_the_same_whoever_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hashes of a file may differ in cost: neither a name nor its hash shows in the time."""
+    costs: list[tuple[int, int, int]] = []
+    scrypt = hashlib.scrypt
+
+    def counting(password: bytes, **parameters: Any) -> bytes:
+        costs.append((parameters["n"], parameters["r"], parameters["p"]))
+        return scrypt(password, **parameters)
+
+    hashes: dict[str, Hash] = {}
+    for name, cost, lanes in (("vera", 1, 1), ("otto", 5, 1), ("ada", 5, 3), ("eva", 5, 1)):
+        made = cheap(name)._replace(cost_log2=cost, lanes=lanes)
+        hashes[name] = made._replace(digest=made.digest_of(name))
+    file = written(tmp_path / "passwords", hashes, dict.fromkeys(hashes, Role.VIEW))
+    monkeypatch.setattr(hashlib, "scrypt", counting)
+    taken = set()
+    async with guarded(Protection(AuthSettings(password_file=file))) as client:
+        for name in (*hashes, "nobody", ""):
+            costs.clear()
+            answer = await client.get("/connectors", headers=basic(name, "wrong"))
+            assert answer.status_code == 401
+            taken.add(tuple(sorted(costs)))
+        assert taken == {((2, 1, 1), (32, 1, 1), (32, 1, 3))}
+        for name in hashes:
+            answer = await client.get("/connectors", headers=basic(name, name))
+            assert answer.status_code == 200
 
 
 async def test_passwords_do_not_wait_without_end(
