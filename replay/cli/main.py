@@ -1,5 +1,6 @@
 """`replay`: the commands, and one way to fail: a sentence on standard error, exit code 2."""
 
+import os
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -83,6 +84,13 @@ class Commands(click.Group):
         except BrokenPipeError:  # `| head`: whoever read has what they wanted
             print_nothing_more()
             raise SystemExit(0) from None
+        except OSError as error:
+            if error.filename is None:
+                raise
+            raise Refused(
+                f"{safe(os.fsdecode(error.filename))} cannot be used ({error.strerror}): "
+                "check the path and the access rights of the file and its directory"
+            ) from None
         except ModuleNotFoundError as missing:
             package = (missing.name or "").partition(".")[0]
             if package not in EXTRAS:

@@ -16,6 +16,7 @@ from uuid import uuid4
 import httpx
 
 from controlplane.cli.cluster.exits import Declined, Lacks, Unavailable
+from controlplane.cli.failing import Refused
 from controlplane.cli.printing import note
 from controlplane.core.redact import redacted_refusal
 from controlplane.core.safe_text import safe, short
@@ -197,6 +198,10 @@ class Api:
                 f"{self.name} cannot be reached ({_why(failure)}): check --cluster, or the "
                 "variable CONTROLPLANE_CLUSTER"
             ) from None
+        except UnicodeEncodeError as failure:
+            raise Refused(
+                f"{short(str(failure.object))} is no Unicode text: write it anew"
+            ) from None
         except httpx.HTTPError as failure:
             done = "" if method == "GET" else ": it may have been done, look before you ask again"
             raise Unavailable(
@@ -264,8 +269,28 @@ class _Missing(Declined):
     """There is no such connector, task or status."""
 
 
+def check_name(name: str) -> None:
+    """Refuse a name that no URL can hold.
+
+    Raises:
+        Refused: it holds half of a surrogate pair; or bytes that are no UTF-8, on a command line.
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise Refused(
+            f"the name '{short(name)}' is no Unicode text (half of a surrogate pair, or bytes that "
+            "are no UTF-8): no connector can be asked for by it"
+        ) from None
+
+
 def connector(name: str, *parts: str) -> str:
-    """The path of a connector, or of something about it, whatever its name holds."""
+    """The path of a connector, or of something about it, whatever its name holds.
+
+    Raises:
+        Refused: as `check_name` does.
+    """
+    check_name(name)
     dots = name.replace(".", "%2E") if not name.strip(".") else quote(name, safe="")
     return "/".join(["/connectors", dots, *parts])
 

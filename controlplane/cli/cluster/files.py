@@ -15,11 +15,13 @@ otherwise, and recognised by the file's name.
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import yaml
 
+from controlplane.cli.cluster.api import check_name
 from controlplane.cli.failing import Refused
 from controlplane.properties import SettingsError, properties_in
 
@@ -27,6 +29,9 @@ STDIN = "-"
 YAML = (".yaml", ".yml")
 SUFFIXES = (".json", ".properties", *YAML)
 """Files of a directory that are taken; others lie there for something else."""
+
+REPEATED_MOST = 10_000
+"""How many values the aliases of a YAML document may add to it."""
 
 Config = dict[str, str | None]
 
@@ -75,6 +80,8 @@ def _in_file(file: str, name: str | None) -> Iterator[Wanted]:
                 yield one._replace(source=str(path))
         except _NoConnector as error:
             raise Refused(f"{path} holds no connector: {error}") from None
+        except RecursionError:
+            raise Refused(f"{path} holds no connector: it is nested too deeply") from None
 
 
 def _paths(file: str) -> list[Path]:
@@ -118,7 +125,17 @@ class _Literal(float):
 
 
 class _Yaml(yaml.SafeLoader):
-    """YAML as JSON has it: a day is a text, and 1.50 is written so."""
+    """YAML as JSON has it: a day is a text, and 1.50 is written so.
+
+    Aliases may repeat a part, and no more: JSON has none, so everything is written out later.
+    """
+
+    def get_single_node(self) -> yaml.Node | None:
+        """The document, before anything is made of it."""
+        root: yaml.Node | None = super().get_single_node()
+        if root is not None and _repeated(root) > REPEATED_MOST:
+            raise yaml.YAMLError(f"its aliases repeat more than {REPEATED_MOST} values")
+        return root
 
     def number(self, node: yaml.ScalarNode) -> _Literal:
         """A number with a point; what is none after all (`.inf`) is for Python to refuse."""
@@ -127,6 +144,36 @@ class _Yaml(yaml.SafeLoader):
     def words(self, node: yaml.ScalarNode) -> str:
         """A text as it stands there."""
         return str(self.construct_scalar(node))
+
+
+def _repeated(root: yaml.Node) -> int:
+    """How many values aliases stand for, beyond those that are written.
+
+    Raises:
+        yaml.YAMLError: one stands for something that it is in.
+    """
+    sizes: dict[int, int] = {}
+    path: list[tuple[yaml.Node, Iterator[yaml.Node]]] = [(root, _parts(root))]
+    inside = {id(root)}
+    while path:
+        node, left = path[-1]
+        part = next((one for one in left if id(one) not in sizes), None)
+        if part is None:
+            sizes[id(node)] = 1 + sum(sizes[id(one)] for one in _parts(node))
+            inside.remove(id(node))
+            path.pop()
+        elif id(part) in inside:
+            raise yaml.YAMLError(f"an alias refers to itself in line {part.start_mark.line + 1}")
+        else:
+            inside.add(id(part))
+            path.append((part, _parts(part)))
+    return sizes[id(root)] - len(sizes)
+
+
+def _parts(node: yaml.Node) -> Iterator[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return chain.from_iterable(node.value)
+    return iter(node.value if isinstance(node, yaml.SequenceNode) else ())
 
 
 _Yaml.add_constructor("tag:yaml.org,2002:timestamp", _Yaml.words)
@@ -200,6 +247,7 @@ def _flat(document: Mapping[str, Any], name: str | None) -> Wanted:
     told = inside or name
     if not told:
         raise _NoConnector("it has no name: write it into it, or say -n NAME")
+    check_name(told)
     return Wanted(told, {**config, "name": told})
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import click
 import httpx
 
-from controlplane.cli.cluster.api import Api
+from controlplane.cli.cluster.api import Api, check_name
 from controlplane.cli.cluster.exits import Unavailable
 from controlplane.cli.cluster.output import json_line
 from controlplane.cli.cluster.selecting import complete
@@ -68,6 +68,8 @@ async def watch(
 ) -> None:
     """Follow changes as they happen, of one connector or of all."""
     api.need("watch")
+    if name is not None:
+        check_name(name)
     seen = 0
     async for change in _changes(api, name, since):
         write(json_line(change) + "\n") if output == "json" else _say(change)

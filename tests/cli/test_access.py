@@ -1,0 +1,58 @@
+"""Folders and files that may not be read: one sentence and exit code 2, from every command."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calling import Said, call, refusal, unprivileged
+from tests.replay.cli.calling import call as replay
+from tests.replay.cli.calling import refusal as replay_refusal
+
+COMMANDS: dict[str, Callable[[Path, Path], Said]] = {
+    "inspect": lambda log, _: call("inspect", log),
+    "plan": lambda log, _: call("plan", log, "PUT", "/connectors/x/stop"),
+    "import": lambda log, _: call("import", log, log.with_name("new.db")),
+    "backup": lambda log, _: call("backup", log, log.with_name("copy.db")),
+    "get": lambda log, _: call("get", "-c", f"sqlite:///{log}"),
+    "apply": lambda _, files: call("apply", "-f", files, "-c", "memory.db"),
+    "diff": lambda _, files: call("diff", "-f", files, "-c", "memory.db"),
+    "audit": lambda log, _: replay("audit", log),
+    "compat": lambda log, _: replay("compat", log, "--from", "3.4", "--to", "3.9"),
+    "lint": lambda log, _: replay("lint", log, "--release", "3.9"),
+    "state": lambda _, files: replay("state", files),
+    "verify": lambda _, files: replay("verify", files),
+}
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_may_not_be_read_is_refused_by_every_command(
+    command: str, mode: int, histories: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of a log may not be entered, whether or not it may be listed."""
+    closed = tmp_path / "closed"
+    files = closed / "files"
+    files.mkdir(parents=True)
+    shutil.copy(histories / "life-3.9.log.jsonl", closed / "dump.jsonl")
+    log = closed / "log.db"
+    call("import", closed / "dump.jsonl", log)
+    call("import", closed / "dump.jsonl", tmp_path / "memory.db")
+    (tmp_path / "memory.db").chmod(0o666)
+    monkeypatch.chdir(tmp_path)
+    run = COMMANDS[command]
+    run(log, files)  # imports whatever it needs while everything may be read
+    for parent in tmp_path.parents[:2]:
+        parent.chmod(0o755)
+    tmp_path.chmod(0o777)
+    closed.chmod(mode)
+    with unprivileged():
+        said = run(log, files)
+    closed.chmod(0o700)
+    told = replay_refusal(said) if command in REPLAY else refusal(said)
+    assert "Permission denied" in told or "access rights" in told
+    assert str(closed) in told
+
+
+REPLAY = {"audit", "compat", "lint", "state", "verify"}
