@@ -20,7 +20,16 @@ from controlplane.core.records import ActiveTopic, Status, TaskStatus
 from controlplane.core.source_partitions import apart, narrowed
 from controlplane.core.state import Aspect, ClusterState
 
-__all__ = ["Aspect", "Change", "changed_by", "diff", "plain_status", "same"]
+__all__ = [
+    "Aspect",
+    "Change",
+    "changed_by",
+    "diff",
+    "differences",
+    "is_known",
+    "plain_status",
+    "same",
+]
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -61,8 +70,20 @@ def diff(before: ClusterState, after: ClusterState, connector: str | None = None
     """
     if connector is not None:
         return _differing((before, after), connector, _LOOKS)
-    old, new = dict(_facts(before, after)), dict(_facts(after, before))
-    return _changes(old, new, (before, after))
+    return list(differences(before, after))
+
+
+def differences(before: ClusterState, after: ClusterState) -> Iterator[Change]:
+    """Every difference, as `diff` lists them, made connector by connector."""
+    old_of, new_of = apart(before), apart(after)
+    for name in sorted({*_names(before), *_names(after)}):
+        yield from _differing((old_of(name), new_of(name)), name, _LOOKS)
+
+
+def is_known(state: ClusterState, name: str) -> bool:
+    """Whether a state has any fact about a connector, be it only an offset that is left of it."""
+    nothing = ClusterState(state.profile)
+    return any(True for look in _LOOKS for _ in look(state, name, nothing))
 
 
 def changed_by(
@@ -169,15 +190,6 @@ def _unread(places: list[Position], state: ClusterState) -> list[Position]:
 
 def _offset(place: Position) -> int:
     return place.offset
-
-
-def _facts(state: ClusterState, other: ClusterState) -> _Facts:
-    """Facts about every connector, without those that the other state shares."""
-    known_of = apart(state)
-    for name in _names(state):
-        known = known_of(name)
-        for look in _LOOKS:
-            yield from look(known, name, other)
 
 
 def _names(state: ClusterState) -> list[str]:

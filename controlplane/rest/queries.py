@@ -87,6 +87,7 @@ _PARAMETERS: dict[Place, dict[str, _Kind]] = {
     ("POST", (*_CONNECTOR, "restart")): {"includeTasks": _FLAG, "onlyFailed": _FLAG},
     ("POST", (*_CONNECTOR, "undo")): {"to": _ANY, "offsets": _FLAG},
     ("GET", (*_CONNECTOR, "history")): {**_PAGED, "records": _FLAG},
+    ("GET", ("diff",)): {"from": _ANY, "connector": _ANY, **_PAGED},
     ("GET", ("targets",)): {"connector": _ANY},
     ("GET", ("commands",)): {
         "connector": _ANY,

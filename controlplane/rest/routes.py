@@ -44,7 +44,7 @@ from controlplane.rest.errors import (
     RestError,
     refused,
 )
-from controlplane.rest.ours import openapi, pasts, targets, trail, watch
+from controlplane.rest.ours import differences, openapi, pasts, targets, trail, watch
 from controlplane.rest.paths import matches, matrix_names, names_in, parse_target
 from controlplane.rest.queries import DRY_RUN
 from controlplane.rest.requests import Request, check_media, is_spelled_out
@@ -411,6 +411,7 @@ _HISTORY = ("connectors", "{}", "history")
 _OURS = (
     Endpoint("GET", _HISTORY, _always, pasts.show_history, reads_log=True),
     Endpoint("POST", ("connectors", "{}", "undo"), _always, _undo, changes=True),
+    Endpoint("GET", ("diff",), _always, differences.show_differences, reads_log=True),
     Endpoint("GET", ("targets",), _always, targets.show_targets),
     Endpoint("GET", ("commands",), _always, trail.show_trail, reads_log=True),
     Endpoint("GET", ("watch",), _always, watch.watch, takes="text/event-stream"),

@@ -42,12 +42,12 @@ async def history(api: Api, name: str, last: int | None, output: str) -> None:
     table(heads, _event_rows(list(_shortened(shown))), spare=("TIME",))
 
 
-async def every(api: Api, path: str, what: str) -> list[Event]:
+async def every(api: Api, path: str, what: str, **query: str) -> list[Event]:
     """All pages of one of our long answers."""
-    page = await api.get(path)
+    page = await api.get(path, **query)
     found = list(page[what])
     while page["next"] is not None:
-        page = await api.get(path, after=page["next"])
+        page = await api.get(path, **query, after=page["next"])
         found += page[what]
     return found
 

@@ -66,6 +66,7 @@ _SUMMARIES: Mapping[tuple[str, str], str] = {
     ("POST", "/connectors/{connector}/restart"): "Restart it, with its tasks if asked (KIP-745)",
     ("POST", "/connectors/{connector}/undo"): "Put it back as it was at to=MOMENT",
     ("GET", "/connectors/{connector}/history"): "Every change of a connector, with its record",
+    ("GET", "/diff"): "What differs between from=MOMENT and as_of=MOMENT, fact by fact",
     ("GET", "/targets"): "What connectors were told to be, reported or not",
     ("GET", "/commands"): "Who asked for what, when, and what became of it",
     ("GET", "/watch"): "Changes as they happen, as server-sent events",

@@ -52,6 +52,34 @@ def test_a_connector_that_was_not_there(changed: Cluster) -> None:
     assert "no connector nix" in changed.refused("diff", "nix", "--from", "config@0")
 
 
+@pytest.mark.parametrize(
+    ("done", "words"), [("pause", "STARTED → PAUSED"), ("stop", "STARTED → STOPPED")]
+)
+def test_difference_of_a_connector_that_was_paused_or_stopped(
+    cluster: Cluster, done: str, words: str
+) -> None:
+    """Exit code 1: a target state is a fact like any other."""
+    cluster.create()
+    cluster.done(done, "orders")
+    said = cluster.ask("diff", "orders", "--from", "config@0")
+    assert said.code == 1
+    assert words in said.out
+
+
+def test_difference_of_a_deleted_connector_does_not_tell_its_offsets(cluster: Cluster) -> None:
+    """They still lie in the log, and a new connector of its name inherits them."""
+    cluster.create(initial_state="STOPPED")
+    offsets = [{"partition": {"filename": "/f"}, "offset": {"position": 1}}]
+    cluster.done("offsets", "alter", "orders", "-f", cluster.file("o.json", {"offsets": offsets}))
+    before = cluster.json("history", "orders")["events"][-1]["record"]
+    cluster.done("delete", "orders")
+    moment = f"{before['topic']}@{before['partition']}:{before['offset']}"
+    facts = json.loads(cluster.ask("diff", "orders", "--from", moment, "-o", "json").out)
+    aspects = {one["aspect"] for one in facts}
+    assert "config" in aspects
+    assert "source offset" not in aspects
+
+
 def test_undo(changed: Cluster) -> None:
     """It shows the plan, and does it after a yes."""
     said = changed.ask("undo", "orders", "--to", "config@0", typed="n\n")

@@ -1,0 +1,42 @@
+"""`GET /diff`: what differs between two moments."""
+
+from typing import Any
+
+from tests.rest.plane import asked
+
+
+async def test_a_target_state_is_a_difference() -> None:
+    """It names the record that the difference is due to."""
+    async with asked() as (_, client):
+        await client.put("/connectors/orders/pause")
+        told = (await client.get("/diff?from=config@0&connector=orders")).json()
+        found = [one for one in told["changes"] if one["aspect"] == "target state"]
+        assert [(one["before"], one["after"], one["words"]) for one in found] == [
+            ("STARTED", "PAUSED", "STARTED → PAUSED")
+        ]
+        assert found[0]["record"]["topic"] == "connect-configs"
+        assert told["next"] is None
+
+
+async def test_differences_page_by_page() -> None:
+    """The pages are the whole."""
+    async with asked() as (_, client):
+        await client.patch("/connectors/orders/config", json={"topic": "x", "password": "s3cret"})
+        await client.put("/connectors/orders/pause")
+        whole = (await client.get("/diff?from=config@0")).json()["changes"]
+        pages: list[Any] = []
+        query: dict[str, str] | None = {"from": "config@0", "limit": "1"}
+        while query is not None:
+            told = (await client.get("/diff", params=query)).json()
+            pages += told["changes"]
+            query = None if told["next"] is None else {**query, "after": told["next"]}
+        assert pages == whole
+        assert "s3cret" not in str(whole)
+
+
+async def test_what_no_state_knows_is_not_found() -> None:
+    """Without from= it is not known what to compare with."""
+    async with asked() as (_, client):
+        assert (await client.get("/diff?from=config@0&connector=nix")).status_code == 404
+        assert (await client.get("/diff")).status_code == 400
+        assert (await client.get("/compat/3.9/diff?from=config@0")).status_code == 404
