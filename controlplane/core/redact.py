@@ -50,7 +50,7 @@ _INSIDE = r"""(?:"(?:\\.|[^"\\])*+"|[^\[\]{}"])*+"""
 _BRACKETED = rf"\{{{_INSIDE}\}}|\[{_INSIDE}\]|[\[{{].*\Z"
 """A list or map that is a secret. One with others inside of it is taken as far as the text goes."""
 
-_REPLACED = r"""(?:\[hidden\]|\$\{[^{}]*:[^{}]*\})++(?=[\s&;,"'<>)\]}]|\Z)"""
+_REPLACED = r"""(?:\[hidden\]|\$\{[^{}]*:[^{}]*\})++(?=[\s&;,"'<>)\]}\\]|\Z)"""
 """What stands in place of a secret, once it was replaced: a bracket behind it is none of it."""
 
 # A word is taken whole, or not at all: no text makes this go back and forth.

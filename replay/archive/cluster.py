@@ -83,10 +83,15 @@ def open_cluster(store: Store, name: str) -> Cluster:
 
     Raises:
         NoArchive: there is none.
-        ArchiveCorrupt: its manifests are altered, or contradict each other.
+        ArchiveCorrupt: its manifests are altered, contradict each other, or are all gone.
     """
     layout.check_cluster(name)
     chain = read_chain(store, name)
+    if not chain.manifests and layout.has_files(store, name):
+        raise ArchiveCorrupt(
+            f"{layout.manifests(name)} has no manifest: restore the manifests of cluster {name}, "
+            "or capture it again if its first capture died"
+        )
     if not chain.manifests:
         there = ", ".join(layout.clusters(store)) or "none"
         raise NoArchive(f"{store.where} has no archive of a cluster {name} (found: {there})")

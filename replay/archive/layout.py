@@ -35,11 +35,18 @@ def clusters(store: Store) -> list[str]:
 
 
 def _is_begun(store: Store, cluster: str) -> bool:
-    """Whether anything of a cluster counts: a first append that died leaves none."""
+    """Whether a cluster has a manifest, or files that a manifest has to name."""
     try:
-        return any(map(is_manifest, store.names(manifests(cluster))))
+        named = any(map(is_manifest, store.names(manifests(cluster))))
+        return named or has_files(store, cluster)
     except NoArchive:  # whoever reads on is told why
         return True
+
+
+def has_files(store: Store, cluster: str) -> bool:
+    """Whether a cluster has segments, winners or snapshots, whatever manifests it has."""
+    beside = manifests(cluster) + "/"
+    return any(not name.startswith(beside) for name in store.walk(folder(cluster)))
 
 
 def asked_for(store: Store, names: Sequence[str] = ()) -> list[str]:

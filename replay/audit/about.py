@@ -7,7 +7,7 @@ from controlplane.core.entry import Position
 from controlplane.core.moments import time_text
 from controlplane.core.profiles import Profile
 from controlplane.core.redact import redacted_text
-from controlplane.core.safe_text import safe
+from controlplane.core.safe_text import count, safe
 from controlplane.core.shown_records import place
 from controlplane.core.state import Topics
 from replay.audit.reading import Told
@@ -94,15 +94,25 @@ class Audit(Protocol):
         ...
 
 
-_UNITS = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1_000))
+_UNITS = (
+    ("day", 86_400_000, 3_600_000, "hour"),
+    ("hour", 3_600_000, 60_000, "minute"),
+    ("minute", 60_000, 1_000, "second"),
+    ("second", 1_000, 1_000, ""),
+)
+"""Units of time in milliseconds, each with the unit in which its remainder is told."""
 
 
 def lasting(time_ms: int) -> str:
-    """A span of time in words: `3 hours`, `90 seconds`."""
-    for unit, size in _UNITS:
+    """A span of time in words, in two units at most: `3 hours`, `2 minutes 50 seconds`.
+
+    The span is never rounded down: what happened within it did happen within what is told.
+    """
+    for unit, size, lesser_size, lesser in _UNITS:
         if time_ms >= 2 * size or time_ms == size:
-            number = time_ms // size
-            return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
+            whole = -(-time_ms // lesser_size) * lesser_size
+            number, rest = divmod(whole, size)
+            return count(number, unit) + (f" {count(rest // lesser_size, lesser)}" if rest else "")
     return f"{time_ms} ms"
 
 

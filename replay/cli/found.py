@@ -46,7 +46,7 @@ class Found(NamedTuple):
 
     def _document(self, finding: Finding) -> dict[str, Any]:
         told: dict[str, Any] = msgspec.to_builtins(finding)
-        shown = {"sentence": redacted_text(finding.sentence), "evidence": self._shown(finding)}
+        shown = {"sentence": redacted_text(finding.sentence), "evidence": self.places(finding)}
         return told | shown
 
     def _shown(self, finding: Finding) -> list[str]:

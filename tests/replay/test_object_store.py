@@ -74,6 +74,19 @@ def test_a_report(store: Bucket, archives: tuple[str, Path], tmp_path: Path) -> 
     assert there.read_text() == here.read_text().replace(str(folder), where)
 
 
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:2]))
+def test_a_cluster_without_its_manifests_is_named(
+    store: Bucket, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """In an object store, too, where a folder is there as long as there is a file in it."""
+    where = archived(store, f"{tmp_path.name}/archive", tmp_path / "same")
+    store.system.delete_dir(f"{store.name}/{tmp_path.name}/archive/cluster=roll/_manifest")
+    name, *options = words
+    said = call(name, where, *options, *store.conf())
+    assert said.code == 2
+    assert "cluster=roll/_manifest has no manifest: restore" in said.err
+
+
 # --- where settings come from ---------------------------------------------------------------------
 
 

@@ -168,11 +168,17 @@ def test_bad_thresholds(name: str, text: str, words: str) -> None:
         (90_000, "90 seconds"),
         (3_600_000, "1 hour"),
         (86_400_000, "1 day"),
-        (200_000_000, "2 days"),
+        (170_000, "2 minutes 50 seconds"),
+        (170_001, "2 minutes 51 seconds"),
+        (179_001, "3 minutes"),
+        (2_001, "3 seconds"),
+        (121_000, "2 minutes 1 second"),
+        (200_000_000, "2 days 8 hours"),
+        (180_000_000, "2 days 2 hours"),
     ],
 )
-def test_spans_in_words(time_ms: int, words: str) -> None:
-    """In the largest unit that says enough."""
+def test_a_span_is_never_rounded_down(time_ms: int, words: str) -> None:
+    """In the two largest units that say enough, never rounded down."""
     assert lasting(time_ms) == words
 
 

@@ -78,6 +78,14 @@ def test_several_clusters_are_told_apart() -> None:
     assert result.exit_code == 1
 
 
+def test_every_record_across_clusters_names_its_cluster() -> None:
+    """Also in JSON: `config@0` alone says nothing when two clusters have one."""
+    words = ("--cluster", "east", "--cluster", "west", "--least", "danger", "-o", "json")
+    (finding,) = json.loads(run(LIFE, LIFE, *words).stdout)["findings"]
+    assert finding["evidence"] == ["east config@0", "west config@0"]
+    assert finding["clusters"] == ["east", "west"]
+
+
 def test_who_from_an_access_log(tmp_path: Path) -> None:
     """Who it was comes from a file; lines that cannot be read are told of beside the answer."""
     log = written(Log().config("a", rows="1").config("a", rows="2"), tmp_path / "lab.log.jsonl")

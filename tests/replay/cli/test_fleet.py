@@ -216,6 +216,33 @@ def test_what_is_wrong_with_one_hides_no_other(fleet: Path, words: tuple[str, ..
     assert "cluster=east" in refusal(call(*words, fleet, "--cluster", "east"))
 
 
+PAGE = "page.html"
+ASKED = [
+    *(LINT, AUDIT, COMPAT, ("verify",), ("state",), ("timeline",), ("history", "--connector", "a")),
+    *(("state", "--explain"), ("report", "--to", PAGE)),
+    ("diff", "--profile", "3.4", "--to-profile", "3.9"),
+]
+"""Every command that asks an archive."""
+
+
+@pytest.mark.parametrize("words", ASKED, ids=lambda words: " ".join(words[:2]))
+def test_a_cluster_without_its_manifests_is_named(
+    fleet: Path, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not taken for one that never was: the exit code is 2, and others are answered for."""
+    monkeypatch.chdir(tmp_path)
+    for manifest in (fleet / "cluster=east" / "_manifest").iterdir():
+        manifest.unlink()
+    said = call(words[0], fleet, *words[1:])
+    assert said.code == 2
+    assert "cluster=east/_manifest has no manifest: restore" in said.err
+    if words[0] not in {"diff", "report"}:
+        assert "north" in said.out
+    (fleet / "cluster=east" / "_manifest").rmdir()
+    assert call(words[0], fleet, *words[1:]) == said
+    assert "has no manifest" in refusal(call(words[0], fleet, "--cluster", "east", *words[1:]))
+
+
 def test_no_altered_file_is_believed(fleet: Path) -> None:
     """Its hash is compared before it is read."""
     segment = next((fleet / "cluster=east").rglob("segment-*.parquet"))
