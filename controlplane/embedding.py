@@ -54,6 +54,8 @@ def plane_settings(configuration: Configuration, *, profile: str = KIP) -> Setti
         limits=configuration.settings(Limits, CONTROLLER),
         follower=configuration.settings(FollowerLimits, FOLLOWER),
         upkeep=configuration.settings(UpkeepSettings, UPKEEP),
+        catalogue=Path(worker.plugins_catalogue) if worker.plugins_catalogue else None,
+        trust_unknown_classes=worker.plugins_trust_unknown,
     )
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -75,14 +76,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Its `gather_ms` is 0, whatever is told: one writer's records come in the order in which they
     were written, and who gave a command waits until they have been read."""
     upkeep: UpkeepSettings = UpkeepSettings()
+    catalogue: Path | None = None
+    """A file of connector classes. It is not read where `Surroundings.plugins` has them."""
+    trust_unknown_classes: bool = False
+    """Whether a class that nobody has declared is taken to be there; a worker refuses it."""
 
 
 class Surroundings(NamedTuple):
     """What a control plane finds around itself; tests and other programs bring their own."""
 
     plugins: Plugins | None = None
-    """The connector classes there are. None: Kafka's own and those of installed packages are known
-    (`controlplane.plugins`), and any other class is trusted to be there."""
+    """The connector classes there are. None: Kafka's own, those of installed packages, and those of
+    the catalogue that the settings name (`controlplane.plugins`)."""
     outside: Outside = Alone()
     notices: Notices | None = None
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
@@ -336,15 +341,18 @@ def _context(settings: Settings, around: Surroundings, notices: Notices) -> Cont
     return Context(
         profile=found.profile,
         worker=msgspec.structs.replace(settings.worker, exactly_once_source=support),
-        plugins=_installed() if around.plugins is None else around.plugins,
+        plugins=_plugins(settings, around),
     )
 
 
-def _installed() -> Plugins:
-    """What can be found without a catalogue."""
-    from controlplane.plugins import catalogued, in_python  # noqa: PLC0415 - reads a large file
+def _plugins(settings: Settings, around: Surroundings) -> Plugins:
+    """The classes that the program brings, or else those that can be found."""
+    plugins = around.plugins
+    if plugins is None:
+        from controlplane.plugins import installed  # noqa: PLC0415 - reads a large file
 
-    return catalogued(more=in_python())
+        plugins = installed(settings.catalogue)
+    return plugins.trusting_unknown() if settings.trust_unknown_classes else plugins
 
 
 def _check_names(principal: object, key: object) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from importlib import resources
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -64,16 +65,43 @@ def kafkas_own() -> Own:
     return Own(plugins, parse_definitions((folder / "definitions.json").read_bytes()))
 
 
-def catalogued(text: bytes = b"[]", more: Iterable[Plugin] = ()) -> Plugins:
-    """What a catalogue file lists, and more, which need not be all there are.
+def catalogued(
+    text: bytes = b"[]", more: Iterable[Plugin] = (), *, trusting: bool = False
+) -> Plugins:
+    """The plugins that a catalogue file lists, `more` of them, and Kafka's own.
 
-    Kafka's own definitions are known in any case.
+    Where it is `trusting`, every other class is taken to be there; a worker refuses it.
 
     Raises:
         CatalogueError: it is no catalogue.
     """
     own = kafkas_own()
-    return Plugins(parse_plugins(text, own.plugins), own, more)
+    return Plugins(parse_plugins(text, own.plugins), own, more, trusting=trusting)
+
+
+def installed(catalogue: Path | None = None, *, trusting: bool = False) -> Plugins:
+    """The plugins of a catalogue file, those of installed packages, and Kafka's own.
+
+    Raises:
+        CatalogueError: the file is no catalogue, or cannot be read.
+        Unloadable: a connector of an installed package cannot be loaded.
+    """
+    declared = in_python()
+    if catalogue is None:
+        return catalogued(more=declared, trusting=trusting)
+    try:
+        return catalogued(catalogue.read_bytes(), declared, trusting=trusting)
+    except OSError as error:
+        why = error.strerror
+        raise CatalogueError(f"{catalogue} cannot be read ({why}): name a file") from None
+    except CatalogueError as error:
+        raise CatalogueError(
+            f"{catalogue} is no catalogue of connector classes ({error}): give the answer of "
+            f"GET /connector-plugins, or a list like {_CATALOGUE}"
+        ) from None
+
+
+_CATALOGUE = '[{"class": "org.example.MySource", "type": "source"}]'
 
 
 def in_python() -> tuple[Plugin, ...]:

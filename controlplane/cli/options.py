@@ -9,11 +9,11 @@ import click
 import msgspec
 
 from controlplane.cli.configuring import FILE, TOPICS, warn_of_unknown, worker_options
-from controlplane.core.plugins import CatalogueError, Plugins
+from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile, check_support, resolve
 from controlplane.core.state import Topics
 from controlplane.logs.opening import DumpForm, Opening
-from controlplane.plugins import catalogued, in_python
+from controlplane.plugins import installed
 from controlplane.settings import Configuration, WorkerSettings
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "plugins_option",
     "read_plugins",
     "read_profile",
+    "trust_option",
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -121,32 +122,36 @@ def plugins_option(command: Command) -> Command:
         "--plugins",
         type=FILE,
         metavar="FILE",
-        help="Connector classes, as GET /connector-plugins lists them: types follow from it.",
+        help="Connector classes, as GET /connector-plugins lists them. [default: the file of "
+        "`plugins.catalogue`, or Kafka's own classes alone]",
     )(command)
 
 
-def read_plugins(path: Path | None) -> Plugins:
-    """The catalogue in a file, and the connectors that installed packages declare.
+def trust_option(command: Command) -> Command:
+    """Add `--trust-unknown-classes`; the command gets `trust_unknown_classes`."""
+    return click.option(
+        "--trust-unknown-classes",
+        is_flag=True,
+        help="Accept configs of connector classes and other plugins that are not declared. "
+        "[default: `plugins.trust.unknown`, or refuse them as a worker does]",
+    )(command)
 
-    Without a file Kafka's own are known as well, and every other class is trusted.
+
+def read_plugins(
+    path: Path | None, settings: WorkerSettings | None = None, *, trusting: bool = False
+) -> Plugins:
+    """The plugins of a catalogue file, of installed packages, and Kafka's own.
+
+    A flag is stronger than the settings.
 
     Raises:
         CatalogueError: not a catalogue.
         Unloadable: a connector of an installed package cannot be loaded.
     """
-    declared = in_python()
-    if path is None:
-        return catalogued(more=declared)
-    try:
-        return catalogued(path.read_bytes(), declared)
-    except CatalogueError as error:
-        raise CatalogueError(
-            f"{path} is no catalogue of connector classes ({error}): give the answer of "
-            f"GET /connector-plugins, or a list like {_CATALOGUE}"
-        ) from None
-
-
-_CATALOGUE = '[{"class": "org.example.MySource", "type": "source"}]'
+    settings = settings or WorkerSettings()
+    if path is None and settings.plugins_catalogue:
+        path = Path(settings.plugins_catalogue)
+    return installed(path, trusting=trusting or settings.plugins_trust_unknown)
 
 
 def read_profile(name: str, *, exactly_once: bool = False) -> Profile:

@@ -23,6 +23,7 @@ from controlplane.cli.options import (
     plugins_option,
     read_plugins,
     read_profile,
+    trust_option,
 )
 from controlplane.cli.plan.planning import Planning
 from controlplane.cli.printing import note, remark_by, say
@@ -109,6 +110,7 @@ class Service(msgspec.Struct, frozen=True):
     help="Format of log lines on standard error. [default: of `log.format`, or logfmt]",
 )
 @plugins_option
+@trust_option
 @log_options
 def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     log: str,
@@ -120,6 +122,7 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     read_only: bool,
     quiet: bool,
     log_format: LogFormat | None,
+    trust_unknown_classes: bool,
     plugins: Path | None,
     reading: Reading,
 ) -> None:
@@ -134,9 +137,8 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     spoken = read_profile(dialect, exactly_once=support)
     written = log_format or reading.configuration.settings(LogSettings, LOG).format
     _remark_as(written)
-    service = Service(
-        log, reading, spoken, read_plugins(plugins), support, follow, quiet, written, read_only
-    )
+    known = read_plugins(plugins, reading.settings, trusting=trust_unknown_classes)
+    service = Service(log, reading, spoken, known, support, follow, quiet, written, read_only)
     of_listeners = _told_to_us(log, reading.configuration)
     protection = Protection.told(reading.configuration, of_listeners)
     try:

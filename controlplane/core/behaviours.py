@@ -164,6 +164,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("overrides_by_client", "KAFKA-10000", _from("3.3.0")),
     Behaviour("names_validate_endpoint", "AbstractHerder", _from("2.5.0")),
     Behaviour("versioned_plugins", "KIP-891", _from("4.1.0")),
+    Behaviour("plugins_instantiated", "KIP-898", _from("3.6.0")),
     Behaviour("internal_converters", "KIP-174", _until("3.0.0")),
     Behaviour("clients_outlive_kip_896", "KIP-896", _from("2.1.0")),
 )

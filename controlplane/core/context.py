@@ -3,7 +3,7 @@
 import msgspec
 
 from controlplane.core.plan import GroupOffsets, HookOutcome
-from controlplane.core.plugins import Plugins
+from controlplane.core.plugins import UNCHECKED, Plugins
 from controlplane.core.profiles import Profile
 
 
@@ -33,7 +33,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     profile: Profile
     worker: Worker = Worker()
-    plugins: Plugins = Plugins()
+    plugins: Plugins = UNCHECKED
     hooks: tuple[HookOutcome, ...] = ()
     """What the `alterOffsets` hook answered, one for each time `decide` asked for it."""
     group: GroupOffsets | None = None

@@ -272,6 +272,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """The whole path of the endpoint is told that lists the errors."""
     versioned_plugins: bool
     """A config may ask for versions of its plugins, and is told which plugins there are."""
+    plugins_instantiated: bool
+    """A worker lists only plugins that it can make; elsewhere this holds for connectors alone."""
 
     # --- changes of release -----------------------------------------------------------------
     internal_converters: bool

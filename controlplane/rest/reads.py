@@ -69,22 +69,27 @@ def find(path: tuple[str, ...], profile: Profile) -> Route:
 
 
 def paths(state: ClusterState) -> Iterator[str]:
-    """Every read endpoint of every connector there is, as the stories list them."""
+    """Every read endpoint of every connector in this release, as the stories list them."""
+    for target in every_path(state):
+        path, _ = parse_target(target, state.profile)
+        if any(route.known(state.profile) and matches(route.template, path) for route in ROUTES):
+            yield target
+
+
+def every_path(state: ClusterState) -> Iterator[str]:
+    """Every read endpoint of every connector; the release may lack some of them."""
     yield "/connectors"
     if state.profile.rest_expand:
         yield "/connectors?expand=status&expand=info"
     for name in views.connectors(state):
         base = f"/connectors/{quote(name, safe='', errors='surrogatepass')}"
         yield base
-        yield from (f"{base}/{part}" for part in ("config", "status", "tasks"))
-        if state.profile.rest_topics:
-            yield f"{base}/topics"
-        if state.profile.rest_offsets:
-            yield f"{base}/offsets"
-        if state.profile.rest_tasks_config:
-            yield f"{base}/tasks-config"
+        yield from (f"{base}/{part}" for part in _PARTS)
         reported = state.status.tasks.get(name, {})
         yield from (f"{base}/tasks/{task}/status" for task in sorted(reported))
+
+
+_PARTS = ("config", "status", "tasks", "topics", "offsets", "tasks-config")
 
 
 # --- the views, as Connect spells them ------------------------------------------------------

@@ -17,7 +17,7 @@ _UNUSED = {
         header.converter.plugin.version
         internal.key.converter internal.value.converter""",
     "no tasks run here": "topic.creation.enable",
-    "connector classes are named by a catalogue, --plugins": "plugin.discovery",
+    "connector classes are named by a catalogue, plugins.catalogue": "plugin.discovery",
     "topics are made by whoever runs the brokers": """
         config.storage.replication.factor offset.storage.replication.factor
         status.storage.replication.factor""",

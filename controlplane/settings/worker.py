@@ -27,7 +27,7 @@ def _idle(why: str) -> Meta:
 
 _NO_TASKS = _idle("no tasks run here")
 _ONE_WORKER = _idle("no worker calls another one here")
-_PLUGINS = _idle("connector classes are named by a catalogue, --plugins")
+_PLUGINS = _idle("connector classes are named by a catalogue, plugins.catalogue")
 
 _Port = Annotated[int, Meta(ge=0, le=65_535)]
 BROKERS_DEFAULT: Literal[-1] = -1
@@ -60,6 +60,14 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     makes it. -1 is the broker's default to Kafka, and ours here; of the statuses, too."""
 
     status_storage_partitions: _Partitions = 5
+
+    plugins_catalogue: str | None = None
+    """Ours: a file that lists connector classes and other plugins, as `--plugins` names it. A
+    worker finds them on its class path."""
+
+    plugins_trust_unknown: bool = False
+    """Ours: whether a class that is neither Kafka's nor listed is taken to be there. A worker
+    refuses a config that names such a class."""
 
     # --- what decides -------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import pytest
 from controlplane.core.commands import AlterOffsets, OffsetChange
 from controlplane.core.context import Worker
 from controlplane.core.plan import AskHook, Outcome, Reason, Rejected, Thrown
-from controlplane.core.plugins import Plugins
+from controlplane.core.plugins import UNCHECKED
 from tests.core.deciding import SOURCE, decided, planned, refused
 from tests.core.logs import offsets, tasks
 from tests.core.offset_cases import (
@@ -97,7 +97,7 @@ def test_a_class_that_is_not_there_keeps_its_offsets(command: Any, written: str,
 @by_name
 def test_without_a_catalogue_nobody_knows_where_offsets_lie(command: Any) -> None:
     """The class is trusted to be there, but not to be a source."""
-    rejected = refused(STOPPED_A, command, plugins=Plugins())
+    rejected = refused(STOPPED_A, command, plugins=UNCHECKED)
     assert rejected.reason is Reason.FAILED
     assert "list its class" in str(rejected.text)
 

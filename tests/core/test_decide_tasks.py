@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.core.commands import FenceTasks, PublishTasks
 from controlplane.core.plan import FenceProducers, Reason, Rejected
-from controlplane.core.plugins import Plugins
+from controlplane.core.plugins import UNCHECKED
 from tests.core.deciding import SINK, SOURCE, planned, refused, steps, text
 from tests.core.logs import Pair, config, raw, read, tasks
 
@@ -130,7 +130,7 @@ def test_only_sources_are_fenced(class_name: str) -> None:
 def test_what_nobody_knows_may_be_a_source() -> None:
     """Without a catalogue: then it is not said to be none."""
     log = [("connector-a", '{"properties":{"connector.class":"no.such.Class"}}')]
-    rejected = refused(log, FenceTasks("a"), plugins=Plugins())
+    rejected = refused(log, FenceTasks("a"), plugins=UNCHECKED)
     assert rejected.reason is Reason.FAILED
     assert rejected.sentence.startswith("Whether connector a is a source or a sink is not known")
 

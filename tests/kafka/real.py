@@ -1,5 +1,6 @@
 """Real Kafka for tests: KRaft brokers and Connect workers of any release, on loopback."""
 
+import os
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -251,7 +252,8 @@ class Worker(_Service):
     """A Connect worker.
 
     A setting's name is written with `__` for a dot: `Worker(…, offset__storage__partitions=25)`.
-    `more` are further artifacts on its class path, with their versions.
+    `more` are further artifacts on its class path, with their versions; `classes` is a folder of
+    compiled classes.
     """
 
     def __init__(
@@ -262,6 +264,7 @@ class Worker(_Service):
         jvm: tuple[str, ...] = SMALL_JVM,
         parts: tuple[str, ...] = PARTS,
         more: tuple[str, ...] = (),
+        classes: Path | None = None,
         **settings: Any,
     ) -> None:
         self.release = release
@@ -274,6 +277,8 @@ class Worker(_Service):
         _write(self.config, WORKER, own, _dotted(settings))
         artifacts = [f"org.apache.kafka:connect-{part}:{release}" for part in parts]
         path = classpath(*artifacts, *more, LOGGING, silent=False)
+        if classes is not None:
+            path = os.pathsep.join((str(classes), path))
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
         self._program = JavaProgram(
             "worker", self.directory, path, QUIET, main, str(self.config), jvm=jvm

@@ -14,5 +14,5 @@ async def test_workers_say_what_was_recorded(broker: Broker) -> None:
     """Every config, asked of a worker of the broker's release."""
     recorded = read()
     assert [one.config for one in recorded] == list(cases())
-    said = await answers(broker, broker.release)
+    said = await answers(broker, broker.release, [one.config for one in recorded])
     assert said == [one.answers[broker.release] for one in recorded]

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +13,11 @@ from controlplane.core.plan import Reason
 from controlplane.core.profiles import Profile
 from controlplane.core.validation import Failure, Validation, refusal, validate
 from controlplane.plugins import catalogued
-from tests.validation.cases import APACHE, JSON, TRANSFORM, Config
+from tests.validation.cases import APACHE, JSON, Config
 
 FILE = Path(__file__).parent / "recorded.jsonl"
+CLASSES_FILE = Path(__file__).parent / "recorded-classes.jsonl"
+"""Of the configs of `class_cases`."""
 CODES = {Reason.INVALID: 400, Reason.FAILED: 500}
 
 WORKER = Worker(key_converter=JSON, value_converter=JSON)
@@ -25,8 +27,6 @@ CONNECTORS = (
     *(f"{APACHE}file.FileStream{kind}Connector" for kind in ("Source", "Sink")),
     *(f"{APACHE}mirror.Mirror{kind}Connector" for kind in ("Source", "Heartbeat", "Checkpoint")),
 )
-OTHERS = (JSON, f"{TRANSFORM}RegexRouter", f"{TRANSFORM}predicates.HasHeaderKey")
-"""One of each other kind of plugin: by them we are told that all are known."""
 
 
 class Answer(NamedTuple):
@@ -36,9 +36,9 @@ class Answer(NamedTuple):
     digest: str | None
 
 
-def context_of(release: str) -> Context:
-    """A worker of a release, as it was recorded."""
-    listed = [{"class": name} for name in (*CONNECTORS, *OTHERS)]
+def context_of(release: str, more: Iterable[Mapping[str, Any]] = ()) -> Context:
+    """A worker of a release, as it was recorded; `more` are entries of its catalogue."""
+    listed = [*({"class": name} for name in CONNECTORS), *more]
     plugins = catalogued(json.dumps(listed).encode())
     return Context(profile=Profile.of(release), worker=WORKER, plugins=plugins)
 
@@ -71,9 +71,9 @@ class Recorded(NamedTuple):
     answers: Mapping[str, Answer]
 
 
-def read() -> list[Recorded]:
+def read(file: Path = FILE) -> list[Recorded]:
     """Everything that was recorded."""
-    return [_line(json.loads(line)) for line in FILE.read_text(encoding="utf-8").splitlines()]
+    return [_line(json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def _line(line: Any) -> Recorded:
@@ -83,7 +83,7 @@ def _line(line: Any) -> Recorded:
     return Recorded(line["config"], answers)
 
 
-def write(recorded: list[Recorded]) -> None:
+def write(recorded: list[Recorded], file: Path = FILE) -> None:
     """Put all of it into the file: one line per config, releases that say the same together."""
     lines = []
     for one in recorded:
@@ -93,4 +93,4 @@ def write(recorded: list[Recorded]) -> None:
         digests = {name: answer.digest for name, answer in one.answers.items() if answer.digest}
         line = {"config": one.config, "refused": list(said.items()), "digests": digests}
         lines.append(json.dumps(line))
-    FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")

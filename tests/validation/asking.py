@@ -1,19 +1,26 @@
 """Asks real workers what they say of every config.
 
-python -m tests.validation.asking    writes `recorded.jsonl` anew: some minutes, Java and Maven
+python -m tests.validation.asking              writes `recorded.jsonl` anew
+python -m tests.validation.asking classes      writes `recorded-classes.jsonl` anew
+
+Either takes some minutes, Java and Maven.
 """
 
 import asyncio
+import json
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import httpx
 
 from tests.kafka.real import Broker, Worker
-from tests.validation.answers import Answer, Recorded, digest, write
+from tests.oracle.kafka import harness
+from tests.validation import class_cases
+from tests.validation.answers import CLASSES_FILE, FILE, Answer, Recorded, digest, write
 from tests.validation.cases import Config, cases
 
 RELEASES = (
@@ -54,23 +61,50 @@ async def _refused(rest: httpx.AsyncClient, config: Config) -> str | None:
     return f"{posted.status_code} {told['message'].removeprefix(CACHED)}"
 
 
-async def answers(broker: Broker, release: str) -> list[Answer]:
-    """What a worker of a release says of each case, in their order."""
+async def answers(
+    broker: Broker, release: str, configs: Sequence[Config], classes: Path | None = None
+) -> list[Answer]:
+    """Ask a worker of a release about each config. `classes` is a folder on its class path."""
     settings: dict[str, Any] = {f"{name}__storage__topic": f"{name}-{release}" for name in STORES}
     settings["plugin__discovery"] = "hybrid_warn"  # as a worker does it that is not told
-    async with Worker(release, broker, parts=PARTS, **settings) as worker:
-        return [await ask(worker.rest, config) for config in cases()]
+    async with Worker(release, broker, parts=PARTS, classes=classes, **settings) as worker:
+        return [await ask(worker.rest, config) for config in configs]
 
 
-async def main() -> int:
-    """Ask workers of all releases."""
+class Ask(NamedTuple):
+    """The configs of which a worker of a release is asked, and the classes that it finds."""
+
+    configs: list[Config]
+    classes: Path | None = None
+
+
+def ask_of_classes(release: str) -> Ask:
+    """The cases of `class_cases`."""
+    older = release in class_cases.OLDER
+    java = harness(class_cases.OLDER_JAVA if older else class_cases.JAVA, "3.9.1")
+    return Ask(class_cases.cases_of(release), java)
+
+
+async def record(asks: Mapping[str, Ask], file: Path) -> None:
+    """Ask workers of all releases and write what they say."""
+    said: dict[str, dict[str, Answer]] = {}
     with tempfile.TemporaryDirectory() as directory:
         async with Broker("3.9.1", Path(directory)) as broker:
-            said = {release: await answers(broker, release) for release in RELEASES}
-    asked = enumerate(cases())
-    write([Recorded(one, {name: said[name][n] for name in said}) for n, one in asked])
+            for release, (configs, classes) in asks.items():
+                told = await answers(broker, release, configs, classes)
+                for config, answer in zip(configs, told, strict=True):
+                    said.setdefault(json.dumps(config), {})[release] = answer
+    write([Recorded(json.loads(config), by_release) for config, by_release in said.items()], file)
+
+
+async def main(which: str) -> int:
+    """Record one of the two files."""
+    if which == "classes":
+        await record({release: ask_of_classes(release) for release in RELEASES}, CLASSES_FILE)
+    else:
+        await record({release: Ask([*cases()]) for release in RELEASES}, FILE)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    sys.exit(asyncio.run(main(*sys.argv[1:] or [""])))

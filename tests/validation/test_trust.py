@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.core.context import Context, Worker
 from controlplane.core.plan import Reason, Rejected
-from controlplane.core.plugins import Plugins
+from controlplane.core.plugins import UNCHECKED
 from controlplane.core.profiles import Profile
 from controlplane.core.validation import Failure, refusal, validate
 from controlplane.plugins import catalogued
@@ -16,9 +16,11 @@ RELEASES = ("2.0.0", "2.8.2", "3.4.1", "3.9.1", "4.3.0", "kip")
 UNKNOWN: Config = {"name": "x", "connector.class": "org.example.Jdbc", "url": "jdbc:x"}
 
 
-def context(*listed: dict[str, str], release: str = "3.9.1", **worker: object) -> Context:
+def context(
+    *listed: dict[str, str], release: str = "3.9.1", trusting: bool = False, **worker: object
+) -> Context:
     """A worker with these plugins."""
-    plugins = catalogued(json.dumps(listed).encode())
+    plugins = catalogued(json.dumps(listed).encode(), trusting=trusting)
     worker_of = Worker(**worker)  # type: ignore[arg-type]
     return Context(profile=Profile.of(release), worker=worker_of, plugins=plugins)
 
@@ -34,22 +36,27 @@ def text(config: Config, where: Context) -> str:
 @pytest.mark.parametrize("release", RELEASES)
 def test_without_any_plugins_only_the_class_must_be_there(release: str) -> None:
     """And a config may hold what it wants: nobody knows better."""
-    where = Context(profile=Profile.of(release), plugins=Plugins())
+    where = Context(profile=Profile.of(release), plugins=UNCHECKED)
     assert refusal(UNKNOWN | {"tasks.max": "zero"}, where) is None
     assert text({"name": "x"}, where) == "Connector config {name=x} contains no connector type"
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_an_unknown_class_is_believed_where_no_connector_is_listed(release: str) -> None:
-    """What is Connect's own is looked at, whatever the connector is."""
-    where = context(release=release)
-    assert refusal(UNKNOWN, where) is None
-    assert "Value must be at least 1" in text(UNKNOWN | {"tasks.max": "0"}, where)
-    assert "transforms.t.type" in text(UNKNOWN | {"transforms": "t"}, where)
+@pytest.mark.parametrize("listed", [(), ({"class": "a.B", "type": "sink"},)])
+def test_an_unknown_connector_class_is_refused_unless_it_is_trusted(
+    release: str, listed: tuple[dict[str, str], ...]
+) -> None:
+    """Trusted or not, keys of Connect's own are looked at."""
+    told = "Failed to find any class that implements Connector and which name matches org.example"
+    assert told in text(UNKNOWN, context(*listed, release=release))
+    trusting = context(*listed, release=release, trusting=True)
+    assert refusal(UNKNOWN, trusting) is None
+    assert "Value must be at least 1" in text(UNKNOWN | {"tasks.max": "0"}, trusting)
+    assert "transforms.t.type" in text(UNKNOWN | {"transforms": "t"}, trusting)
 
 
-def test_an_unknown_class_is_refused_where_connectors_are_listed() -> None:
-    """A catalogue lists all of them. The worker fails at it, or, later, the asker did."""
+def test_an_unknown_class_is_the_workers_failure_and_later_the_callers() -> None:
+    """With the connectors that there are, as a worker lists them."""
     for release, reason in (("3.9.1", Reason.FAILED), ("4.0.2", Reason.FAILED)):
         refused = refusal(UNKNOWN, context({"class": "a.B", "type": "sink"}, release=release))
         assert refused is not None
@@ -76,26 +83,19 @@ def test_a_name_may_mean_two_connectors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "told"),
-    [
-        ("key.converter", "Class org.example.Own could not be found."),
-        ("transforms.t.type", "Class org.example.Own could not be found."),
-    ],
+    "key",
+    ["key.converter", "header.converter", "transforms.t.type", "predicates.t.type"],
 )
-def test_other_kinds_are_believed_until_one_of_them_is_listed(key: str, told: str) -> None:
-    """Kafka's own are known in any case, and said to be something else where they are."""
-    config = SOURCE | {key: "org.example.Own"}
-    config |= {"transforms": "t"} if key.startswith("transforms") else {}
-    source = {"class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
-    assert refusal(config, context(source)) is None
-    one_of_kind = {
-        "class": "org.apache.kafka.connect.json.JsonConverter"
-        if key.endswith("converter")
-        else "org.apache.kafka.connect.transforms.RegexRouter"
-    }
-    assert told in text(config, context(source, one_of_kind))
+def test_an_unknown_plugin_class_is_refused_unless_it_is_trusted(key: str) -> None:
+    """Kafka's own are known in any case, and refused where another kind is wanted."""
+    listed, _, rest = key.partition(".t.")
+    config = SOURCE | {key: "org.example.Own"} | ({listed: "t"} if rest else {})
+    assert "Class org.example.Own could not be found." in text(config, context())
+    trusting = context(trusting=True)
+    assert refusal(config, trusting) is None
     wrong = config | {key: "org.apache.kafka.connect.file.FileStreamSourceConnector"}
-    assert "does not implement the" in text(wrong, context(source))
+    assert "does not implement the" in text(wrong, context())
+    assert "does not implement the" in text(wrong, trusting)
 
 
 def test_a_connector_without_definition_may_be_configured_with_anything() -> None:

@@ -75,7 +75,7 @@ async def _read(where: str, told: Configuration, need: Need) -> AsyncIterator[Ap
     try:
         for problem in found.problems:
             note(f"{where}: {problem}")
-        profile, plugins = resolve(KIP).profile, read_plugins(None)
+        profile, plugins = resolve(KIP).profile, read_plugins(None, reading.settings)
         async with Follower(
             found.log,
             topics=reading.topics,

@@ -53,7 +53,7 @@ class Question(msgspec.Struct, frozen=True):
 
     asked: Asked
     profiles: tuple[Profile, ...]
-    plugins: Plugins | None
+    plugins: Plugins
 
     async def overview(self, source: Source) -> None:
         """All connectors."""
@@ -66,7 +66,8 @@ class Question(msgspec.Struct, frozen=True):
 
     async def comparison(self, source: Source) -> None:
         """All connectors, or one, as several releases see them."""
-        await comparison.show(source, self.profiles, self.asked.output, self.asked.connector)
+        about = comparison.About(self.profiles, self.plugins, self.asked.connector)
+        await comparison.show(source, about, self.asked.output)
 
     async def hazards(self, source: Source) -> None:
         """What no view can show."""
@@ -80,7 +81,7 @@ class Question(msgspec.Struct, frozen=True):
 
     async def rest(self, source: Source) -> None:
         """Every read endpoint."""
-        await rest.show(source, self.profiles[0], self.plugins or Plugins(), self.asked.output)
+        await rest.show(source, self.profiles[0], self.plugins, self.asked.output)
 
 
 View = Callable[[Question, Source], Awaitable[None]]
@@ -125,7 +126,7 @@ def inspect(log: str, reading: Reading, **options: Any) -> None:
     )
     if asked.compare and len(names) < TWO:
         raise click.UsageError("--compare needs at least two releases, as in 3.4,3.9")
-    plugins = read_plugins(asked.plugins) if asked.plugins else None
+    plugins = read_plugins(asked.plugins, reading.settings)
     support = asked.exactly_once or reading.settings.exactly_once
     profiles = tuple(read_profile(name, exactly_once=support) for name in names)
     question = Question(asked, profiles, plugins)

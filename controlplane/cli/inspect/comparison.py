@@ -1,7 +1,7 @@
 """`--compare 3.4,3.9,kip`: one log, seen by workers of several releases, side by side."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -41,14 +41,20 @@ class Difference(msgspec.Struct):
         return f"{self.aspect.value} {item(self.aspect, self.item)}".strip()
 
 
-async def show(
-    source: Source, profiles: Sequence[Profile], output: str, connector: str | None
-) -> None:
+class About(NamedTuple):
+    """Releases to compare, the classes that are known, and the one connector, or None for all."""
+
+    profiles: Sequence[Profile]
+    plugins: Plugins
+    connector: str | None = None
+
+
+async def show(source: Source, about: About, output: str) -> None:
     """Print all connectors (or one) with a column per release, and why columns differ."""
-    loaded, found = await _compared(source, profiles)
-    differences = [one for one in found if connector in (None, one.connector)]
+    loaded, found = await _compared(source, about.profiles)
+    differences = [one for one in found if about.connector in (None, one.connector)]
     causes = await source.records(one.cause for one in differences if one.cause is not None)
-    rows = _rows(loaded, connector, differences)
+    rows = _rows(loaded, about, differences)
     if output == "json":
         print_json(source.about | _document(loaded, rows, differences, causes))
         return
@@ -93,13 +99,11 @@ Rows = dict[str, dict[str, Facts]]
 """Connector → release → its facts there."""
 
 
-def _rows(
-    loaded: Mapping[str, ClusterState], connector: str | None, differences: list[Difference]
-) -> Rows:
+def _rows(loaded: Mapping[str, ClusterState], about: About, differences: list[Difference]) -> Rows:
     rows: Rows = {one.connector: {} for one in differences}
     for release, state in loaded.items():
-        for one in all_facts(state, Plugins()):
-            if connector in (None, one.name):
+        for one in all_facts(state, about.plugins):
+            if about.connector in (None, one.name):
                 rows.setdefault(one.name, {})[release] = one
     return dict(sorted(rows.items()))
 

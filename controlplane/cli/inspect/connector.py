@@ -29,9 +29,7 @@ NAMED = 10
 """How many connectors are named where the one asked for is not there."""
 
 
-async def show(
-    source: Source, profile: Profile, plugins: Plugins | None, output: str, name: str
-) -> None:
+async def show(source: Source, profile: Profile, plugins: Plugins, output: str, name: str) -> None:
     """Print one connector.
 
     Raises:
@@ -45,7 +43,7 @@ async def show(
         raise Refused(f"no connector {name!r} is known at this point (known: {some or 'none'})")
     offsets = views.all_source_offsets(state, name)
     left_out = await places_of(offsets.left_out, source, fold)
-    about = describe(state, name, plugins or Plugins())
+    about = describe(state, name, plugins)
     document = source.about | about | _offsets(offsets.shown, left_out)
     if output == "json":
         print_json(document)

@@ -30,11 +30,12 @@ class Facts(msgspec.Struct, frozen=True):
     task_states: dict[int, str]
     flags: tuple[str, ...]
 
-    def cells(self, *, typed: bool) -> tuple[str, ...]:
-        """A row for people; without a catalogue the class says more than an unknown type."""
+    def cells(self) -> tuple[str, ...]:
+        """A row for people."""
         return (
             self.name,
-            self.type if typed else alias(self.connector_class),
+            self.type,
+            alias(self.connector_class),
             self.target_state or NONE,
             NONE if self.tasks is None else str(self.tasks),
             self.status or NONE,

@@ -20,11 +20,11 @@ from controlplane.core.state import ClusterState, Topics
 UNREADABLE_SHOWN = 5
 """How many unreadable records are named in the table view; JSON has all that were kept."""
 
-_HEADS = ("CONNECTOR", "TYPE", "TARGET STATE", "TASKS", "STATUS", "TASK STATES", "REMARKS")
+_HEADS = ("CONNECTOR", "TYPE", "CLASS", "TARGET STATE", "TASKS", "STATUS", "TASK STATES", "REMARKS")
 _SPARE = ("CLASS", "TYPE", "TASKS")
 
 
-async def show(source: Source, profile: Profile, plugins: Plugins | None, output: str) -> None:
+async def show(source: Source, profile: Profile, plugins: Plugins, output: str) -> None:
     """Print the connectors of a log."""
     state = await source.state(profile)
     fold = Fold(profile, topics=source.topics, exactly_once=source.exactly_once)
@@ -32,11 +32,11 @@ async def show(source: Source, profile: Profile, plugins: Plugins | None, output
     offsets = await places_of(views.unreadable_offsets(state), source, fold)
     for position, offset in offsets.items():
         found.add(position, f"{offset.reason}; kept, but never shown")
-    rows = all_facts(state, plugins or Plugins())
+    rows = all_facts(state, plugins)
     if output == "json":
         print_json(_document(source, found, state, rows))
         return
-    _print_rows(rows, typed=plugins is not None)
+    _print_rows(rows)
     say()
     say(f"{count(len(state.config.connectors), 'connector')}, as {heading(profile, source)}")
     for line in _remarks(found, source.topics):
@@ -68,15 +68,15 @@ def _remarks(found: Unreadable, topics: Topics) -> list[str]:
     return lines + ([f"  … and {more} more; -o json names them"] if more else [])
 
 
-def _print_rows(rows: list[Facts], *, typed: bool) -> None:
-    heads: tuple[str, ...] = _HEADS if typed else (_HEADS[0], "CLASS", *_HEADS[2:])
+def _print_rows(rows: list[Facts]) -> None:
+    heads: tuple[str, ...] = _HEADS
     troubled = {number: "yellow" for number, row in enumerate(rows) if row.flags}
     failed = {
         number: "red"
         for number, row in enumerate(rows)
         if "FAILED" in (row.status, *row.task_states.values())
     }
-    cells = [row.cells(typed=typed) for row in rows]
+    cells = [row.cells() for row in rows]
     if not troubled:  # then there are no remarks
         heads, cells = heads[:-1], [line[:-1] for line in cells]
     table(heads, cells, troubled | failed, spare=_SPARE)

@@ -18,6 +18,7 @@ from controlplane.cli.options import (
     plugins_option,
     read_plugins,
     read_profile,
+    trust_option,
 )
 from controlplane.cli.plan.foreseen import Foreseen, foresee
 from controlplane.cli.plan.shown import print_document, print_plan
@@ -86,6 +87,7 @@ class Asked(NamedTuple):
 )
 @click.option("--signed", is_flag=True, help="Take an internal request as signed by a worker.")
 @plugins_option
+@trust_option
 @output_option
 @log_options
 def plan(  # noqa: PLR0913, PLR0917 - click gives one argument per option
@@ -102,6 +104,7 @@ def plan(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     group: str | None,
     believe_hooks: bool,
     signed: bool,
+    trust_unknown_classes: bool,
     plugins: Path | None,
     output: str,
     reading: Reading,
@@ -123,7 +126,7 @@ def plan(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     context = Context(
         profile=read_profile(profile, exactly_once=support),
         worker=msgspec.structs.replace(worker, exactly_once_source=support),
-        plugins=read_plugins(plugins),
+        plugins=read_plugins(plugins, reading.settings, trusting=trust_unknown_classes),
     )
     question = _Question(asked, context, _group(group), output)
     asyncio.run(_answer(log, reading, question, exactly_once=support, as_of=as_of))

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from controlplane.core.configdef.regexes import pattern_error
-from controlplane.core.configdef.values import Invalid, JavaClass, Value
+from controlplane.core.configdef.values import Defect, Invalid, JavaClass, Value
 from controlplane.core.java_values import value_text
 
 _Why = Callable[[Any], str | None]
@@ -188,13 +188,19 @@ def check_class(value: JavaClass, interface: str) -> None:
     """
     if value.kinds and KINDS[interface] not in value.kinds:
         raise Invalid(f"Class {value} does not implement the {interface} interface")
-    if value.nested:
+    if is_abstract(value):
         raise Invalid(f"This class {abstract(value)}")
 
 
+def is_abstract(value: JavaClass) -> bool:
+    """Whether a class is abstract: it is declared so, or only classes within it are plugins."""
+    return value.defect == "abstract" or bool(value.nested)
+
+
 def abstract(value: JavaClass) -> str:
-    """That a class cannot be used, but those within it can."""
-    return f"is abstract and cannot be created. Did you mean {', '.join(value.nested)}?"
+    """That a class is abstract, with the classes within it that can be used."""
+    told = "is abstract and cannot be created."
+    return f"{told} Did you mean {', '.join(value.nested)}?" if value.nested else told
 
 
 KINDS = {
@@ -204,6 +210,28 @@ KINDS = {
     "Predicate": "predicate",
 }
 """Java's interface of each kind of plugin that a config can name."""
+
+
+def _instantiable() -> _Check:
+    def check(name: str, value: JavaClass | None) -> None:
+        told = None if value is None else _UNMADE.get(value.defect)
+        if value is not None and told is not None:
+            raise Invalid.value(name, value.name, told.format(value.name))
+
+    return check
+
+
+_UNMADE: Mapping[Defect | None, str] = {
+    "no suitable constructor": (
+        "Could not find a public no-argument constructor for class: {}.<init>()"
+    ),
+    "private constructor": (
+        "Could not find a public no-argument constructor for class: class "
+        "org.apache.kafka.connect.util.InstantiableClassValidator cannot access a member of class "
+        '{} with modifiers "private"'
+    ),
+    "constructor throws": "Could not instantiate class",
+}
 
 
 def _anything() -> _Check:
@@ -297,7 +325,7 @@ _WORDS: Mapping[str, Callable[..., _Check]] = {
         _subclass
     ),
     # util.InstantiableClassValidator
-    r"A class with a public, no-argument constructor": _anything,
+    r"A class with a public, no-argument constructor": _instantiable,
     # ConnectorConfig.PluginVersionValidator
     r"plugin version": _anything,
     # transforms.ReplaceField and transforms.Cast print the same words

@@ -3,11 +3,14 @@
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from controlplane.core.configdef.keys import ConfigKey
 from controlplane.core.java import parse_int, parse_long, trim
 from controlplane.core.java_values import value_text
+
+Defect = Literal["abstract", "no suitable constructor", "private constructor", "constructor throws"]
+"""Why no object can be made of a class. The second one: every constructor has parameters."""
 
 
 class JavaClass(NamedTuple):
@@ -18,6 +21,7 @@ class JavaClass(NamedTuple):
     """The kinds of plugin that it is; none: nobody knows."""
     nested: tuple[str, ...] = ()
     """Plugins within it: it is abstract, and one of these is meant."""
+    defect: Defect | None = None
 
     def __str__(self) -> str:
         return f"class {self.name}"

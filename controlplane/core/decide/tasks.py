@@ -58,7 +58,7 @@ def fence(state: ClusterState, command: FenceTasks, context: Context) -> Plan | 
     if name not in state.config.connectors:
         return Rejected(Reason.NO_SUCH_CONNECTOR, f"Connector {name} not found")
     kind = views.connector_type(state, name, context.plugins)
-    if kind == UNKNOWN_TYPE and not context.plugins.at(context.profile).knows("source"):
+    if kind == UNKNOWN_TYPE and context.plugins.trusting:
         return Rejected(Reason.FAILED, _UNKNOWN_KIND.format(name))
     if kind != "source":
         return Rejected(Reason.INVALID, f"Connector {name} is not a source connector")

@@ -6,6 +6,7 @@ rim of the program reads (`controlplane.plugins`): without them nothing is known
 """
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 from controlplane.core.configdef.keys import ConfigKey
@@ -18,12 +19,13 @@ from controlplane.core.plugins.catalogue import (
     parse_definitions,
     parse_plugins,
 )
-from controlplane.core.plugins.classpath import CONNECTORS, ClassPath
+from controlplane.core.plugins.classpath import CONNECTORS, ClassPath, kind_of
 from controlplane.core.plugins.hooks import Hook, declines, undisturbing, unsupported
 from controlplane.core.profiles import NEWEST, Profile
 
 __all__ = [
     "CONNECTORS",
+    "UNCHECKED",
     "UNKNOWN_TYPE",
     "CatalogueError",
     "ClassPath",
@@ -41,24 +43,45 @@ __all__ = [
 
 
 class Plugins:
-    """The plugins of a worker. Without any, every type is `unknown` and every class is trusted."""
+    """The plugins of a worker. The type of a class that is not among them is `unknown`."""
 
     def __init__(
-        self, listed: Iterable[Plugin] = (), own: Own | None = None, more: Iterable[Plugin] = ()
+        self,
+        listed: Iterable[Plugin] = (),
+        own: Own | None = None,
+        more: Iterable[Plugin] = (),
+        *,
+        trusting: bool = False,
     ) -> None:
         self.listed = tuple(listed)
-        """Those of a catalogue: of their kinds it lists all there are."""
+        """Plugins of a catalogue. Kafka's own of their kinds are absent unless it lists them."""
         self.own = own or Own()
         self.more = tuple(more)
-        """Some others that are there; they say nothing of what else there is."""
+        """Plugins beside a catalogue; they hide nothing of Kafka's own."""
+        self.trusting = trusting
+        """Whether a class that is not known is taken to be there; a worker refuses it."""
         self._at: dict[str, ClassPath] = {}
 
     def at(self, profile: Profile) -> ClassPath:
         """What a worker of the profile's release finds."""
         found = self._at.get(profile.release)
         if found is None:
-            found = self._at[profile.release] = ClassPath(self.listed, self.own, profile, self.more)
+            found = self._at[profile.release] = ClassPath(
+                (*self.listed, *self.more, *self._kafkas), self.own, profile, trusting=self.trusting
+            )
         return found
+
+    @cached_property
+    def _kafkas(self) -> tuple[Plugin, ...]:
+        """Kafka's own plugins that come with every worker, and all of kinds without any listed."""
+        names = {plugin.class_name for plugin in self.listed}
+        kinds = {kind_of(plugin.type) for plugin in self.listed}
+        others = (plugin for plugin in self.own.plugins if plugin.class_name not in names)
+        return tuple(one for one in others if one.bundled or kind_of(one.type) not in kinds)
+
+    def trusting_unknown(self) -> "Plugins":
+        """The same plugins for a worker that takes every other class on trust."""
+        return Plugins(self.listed, self.own, self.more, trusting=True)
 
     def type_of(self, connector_class: Any) -> str:
         """`source`, `sink` or `unknown`, by full class name or alias (`FileStreamSource`)."""
@@ -84,6 +107,10 @@ class Plugins:
             return None
         found = self.at(Profile.of(NEWEST)).connector(name)
         return found if isinstance(found, Plugin) else None
+
+
+UNCHECKED = Plugins(trusting=True)
+"""No plugins at all and every class on trust: for reading, and for deciding without a catalogue."""
 
 
 def parse_catalogue(text: bytes, own: Own | None = None) -> Plugins:

@@ -23,6 +23,7 @@ import msgspec
 from controlplane.core.configdef.keys import ConfigKey, WrittenKey, keys_as_of
 from controlplane.core.configdef.spans import Change, Span, as_of
 from controlplane.core.configdef.valid import UnknownWords, validator
+from controlplane.core.configdef.values import Defect
 from controlplane.core.plugins.hooks import Hook, UnknownHook, parse_hook
 from controlplane.core.profiles import Profile
 
@@ -75,6 +76,8 @@ class Plugin(Span, frozen=True, kw_only=True):
     location: str = "classpath"
     bundled: bool = False
     """It comes with every worker."""
+    defect: Defect | None = None
+    """Why no worker can make it. A config that names such a class is refused."""
     before: tuple[_PluginChange, ...] = ()
 
     def as_of(self, profile: Profile) -> "Plugin | None":
@@ -104,6 +107,7 @@ class _Written(Span, frozen=True, kw_only=True, rename={"class_name": "class"}):
     alter_offsets: str | msgspec.UnsetType = msgspec.UNSET
     location: str | msgspec.UnsetType = msgspec.UNSET
     bundled: bool | msgspec.UnsetType = msgspec.UNSET
+    defect: Defect | msgspec.UnsetType = msgspec.UNSET
     before: tuple[_PluginChange, ...] | msgspec.UnsetType = msgspec.UNSET
 
     def told(self) -> dict[str, Any]:

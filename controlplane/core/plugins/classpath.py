@@ -8,6 +8,7 @@ import msgspec
 
 from controlplane.core.configdef.definition import NOTHING, Definition
 from controlplane.core.configdef.keys import ConfigKey, keys_as_of
+from controlplane.core.configdef.values import JavaClass
 from controlplane.core.java import string_order
 from controlplane.core.plugins.catalogue import Own, Plugin
 from controlplane.core.plugins.names import aliases, simple_name
@@ -18,34 +19,30 @@ CONNECTORS = ("source", "sink", "connector")
 
 
 class ClassPath:
-    """What can be loaded in one release. What it does not know it takes on trust, kind by kind.
+    """The classes that a worker of one release finds.
 
-    Where a catalogue lists any plugin of a kind, it lists all there are of it, and others are not
-    there. Where it lists none, only Kafka's own are known of that kind, and `more`: any other class
-    may be there, or may not. Sources and sinks are one kind.
+    A class with a defect is found by its full name. Whether it is listed among the plugins depends
+    on the release.
     """
 
     def __init__(
-        self, listed: Sequence[Plugin], own: Own, profile: Profile, more: Sequence[Plugin] = ()
+        self, found: Iterable[Plugin], own: Own, profile: Profile, *, trusting: bool = False
     ) -> None:
         self._own, self._profile = own, profile
-        self._known = {_kind(plugin.type) for plugin in listed}
-        present = [*listed, *more, *self._kafkas(listed)]
-        self.plugins = tuple(one for row in present if (one := row.as_of(profile)) is not None)
+        self.trusting = trusting
+        """Whether a class that is not known is taken to be there."""
+        present = [one for row in found if (one := row.as_of(profile)) is not None]
+        self.plugins = tuple(one for one in present if self._is_listed(one))
+        self._defective = [one for one in present if one.defect is not None]
         self._aliases = aliases(self.plugins)
         self._by_kind: dict[tuple[str, ...], tuple[Plugin, ...]] = {}
         self._ready: dict[tuple[Any, ...], Definition] = {}
 
-    def _kafkas(self, listed: Sequence[Plugin]) -> Iterator[Plugin]:
-        """Those of Kafka's own that come with every worker, and all where nothing is listed."""
-        names = {plugin.class_name for plugin in listed}
-        for one in self._own.plugins:
-            if one.class_name not in names and (one.bundled or not self.knows(one.type)):
-                yield one
-
-    def knows(self, kind: str) -> bool:
-        """Whether all plugins of a kind are known."""
-        return _kind(kind) in self._known
+    def _is_listed(self, plugin: Plugin) -> bool:
+        """Whether a worker takes a class for a plugin when it looks for plugins."""
+        if plugin.defect in {None, "abstract"}:
+            return plugin.defect is None
+        return not self._profile.plugins_instantiated and plugin.type not in CONNECTORS
 
     def of_kind(self, *kinds: str) -> tuple[Plugin, ...]:
         """Plugins of some kinds, in the order of their names."""
@@ -64,6 +61,13 @@ class ClassPath:
     def named(self, class_name: str) -> Sequence[Plugin]:
         """All that the class of this full name is."""
         return self._by_class.get(class_name, ())
+
+    def class_named(self, class_name: str) -> JavaClass:
+        """The class of this full name, which may have a defect; of no kind if it is not known."""
+        broken = [one for one in self._defective if one.class_name == class_name]
+        kinds = frozenset(one.type for one in (*self.named(class_name), *broken))
+        defect = broken[0].defect if broken else None
+        return JavaClass(class_name, kinds, self.nested(class_name), defect)
 
     def nested(self, class_name: str) -> tuple[str, ...]:
         """Plugins whose classes stand within this one."""
@@ -140,5 +144,6 @@ class ClassPath:
         return {name: keys_as_of(keys, self._profile) for name, keys in rows}
 
 
-def _kind(kind: str) -> str:
+def kind_of(kind: str) -> str:
+    """The kind of plugin that a type belongs to: sources and sinks are one kind."""
     return "connector" if kind in CONNECTORS else kind

@@ -4,7 +4,7 @@
 by the class of that type. Kafka: `ConnectorConfig.EnrichablePlugin`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -12,8 +12,8 @@ import msgspec
 from controlplane.core.configdef.check import embedded
 from controlplane.core.configdef.checked import Findings, blame, tell
 from controlplane.core.configdef.keys import ConfigKey
-from controlplane.core.configdef.valid import abstract, check_class
-from controlplane.core.configdef.values import Invalid, JavaClass, Value, parse
+from controlplane.core.configdef.valid import abstract, check_class, is_abstract
+from controlplane.core.configdef.values import Defect, Invalid, JavaClass, Value, parse
 from controlplane.core.validation.subject import Subject
 from controlplane.core.validation.versions import VERSION, version_of
 
@@ -150,5 +150,19 @@ def _check_type(subject: Subject, listed: _Aliased, key: str, found: Value) -> N
         check_class(found, listed.interface)
     elif found.kinds and listed.kind not in found.kinds:
         raise Invalid.value(key, found, f"Not a {listed.interface}")
-    elif found.nested:
+    elif is_abstract(found):
         raise Invalid.value(key, found, f"{listed.interface} {abstract(found)}")
+    why = _UNMADE.get(found.defect)
+    if why is not None:
+        versioned = subject.profile.versioned_plugins
+        shown = found.name if versioned else found
+        why = "Instantiation error" if versioned else f"{why} {found.name}"
+        told = f"Error getting config definition from {listed.interface}: {why}"
+        raise Invalid.value(key, shown, told)
+
+
+_UNMADE: Mapping[Defect | None, str] = {
+    "no suitable constructor": "Could not find a public no-argument constructor for",
+    "private constructor": "Could not instantiate class",
+    "constructor throws": "Could not instantiate class",
+}

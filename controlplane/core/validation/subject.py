@@ -80,28 +80,20 @@ class Subject(NamedTuple):
     def find(self, key: str, text: str) -> JavaClass | None:
         """The class that a config means by a text; None: there is none.
 
-        Of the plugins that a key of Connect's own names, all are known where the class path knows
-        their kind. Any other class may be there.
+        Every plugin is known that a key of Connect's own can name. Any other class may be there.
         """
         name = self.path.full_name(trim(text))
-        kinds = frozenset(plugin.type for plugin in self.path.named(name))
-        nested = self.path.nested(name)
-        wanted = _kind_under(key)
-        unknown = wanted is not None and not kinds and not nested
-        if not name or (unknown and self.path.knows(wanted or "")):
+        found = self.path.class_named(name)
+        is_known = bool(found.kinds or found.nested)
+        if not name or not (is_known or self.path.trusting or not _names_plugin(key)):
             return None
-        return JavaClass(name, kinds, nested)
+        return found
 
 
-_KINDS = {
-    r"(key|value)\.converter": "converter",
-    r"header\.converter": "header_converter",
-    r"transforms\..*\.type": "transformation",
-    r"predicates\..*\.type": "predicate",
-}
+_PLUGIN_KEY = re.compile(r"(key|value|header)\.converter|(transforms|predicates)\..*\.type")
 
 
 @lru_cache(maxsize=1_000)
-def _kind_under(key: str) -> str | None:
-    """The kind of plugin that a key of Connect's own names."""
-    return next((kind for keys, kind in _KINDS.items() if re.fullmatch(keys, key)), None)
+def _names_plugin(key: str) -> bool:
+    """Whether the key is one of Connect's own that names a plugin."""
+    return _PLUGIN_KEY.fullmatch(key) is not None

@@ -20,7 +20,7 @@ from tests.rest.plugins.asking import RELEASES, WITHOUT_MIRROR
 from tests.rest.plugins.cases import APACHE, STRANGE, Ask, cases
 from tests.rest.plugins.recorded import Said, plain, read
 from tests.rest.serving import client_of
-from tests.validation.answers import CONNECTORS, OTHERS, WORKER
+from tests.validation.answers import CONNECTORS, WORKER
 from tests.validation.test_recorded import MIRRORED_SINCE
 
 MIRROR = f"{APACHE}mirror."
@@ -45,9 +45,7 @@ DIFFERENT = (
 def plugins(release: str) -> Plugins:
     """Those of the workers that were asked."""
     names = [
-        name
-        for name in (*CONNECTORS, *OTHERS)
-        if release not in WITHOUT_MIRROR or not name.startswith(MIRROR)
+        name for name in CONNECTORS if release not in WITHOUT_MIRROR or not name.startswith(MIRROR)
     ]
     return catalogued(json.dumps([{"class": name} for name in names]).encode())
 

@@ -1,0 +1,44 @@
+"""Real workers of ten releases were asked about classes that they cannot find or cannot make."""
+
+import json
+
+import pytest
+
+from tests.validation import class_cases
+from tests.validation.answers import CLASSES_FILE, Recorded, context_of, ours, read
+from tests.validation.asking import RELEASES
+from tests.validation.cases import Config
+
+NO_PLUGIN = ("java.lang.String", *(f"lab.{outer}" for outer in class_cases.OUTER))
+"""Classes that are there and are no plugins. We take the first for missing, others for abstract."""
+
+
+@pytest.fixture(scope="module")
+def recorded() -> list[Recorded]:
+    """What was recorded."""
+    return read(CLASSES_FILE)
+
+
+def is_different(config: Config) -> bool:
+    """Whether we refuse a class in other words than workers, which accept some before 3.7."""
+    return bool({*config.values()} & {*NO_PLUGIN}) and config["connector.class"] == "FileStreamSink"
+
+
+def test_every_case_is_recorded(recorded: list[Recorded]) -> None:
+    """The file is of these cases (else: `python -m tests.validation.asking classes`)."""
+    found = {json.dumps(one.config) for one in recorded}
+    assert found == {json.dumps(config) for config in class_cases.cases()}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_class_that_a_worker_cannot_find_or_make_is_refused_in_its_words(
+    recorded: list[Recorded], release: str
+) -> None:
+    """Converters, transformations, predicates and connectors, with the whole result."""
+    context = context_of(release, class_cases.CATALOGUE)
+    differing = [
+        one.config
+        for one in recorded
+        if release in one.answers and ours(one.config, context) != one.answers[release]
+    ]
+    assert [config for config in differing if not is_different(config)] == []
