@@ -54,7 +54,7 @@ def plane_settings(configuration: Configuration, *, profile: str = KIP) -> Setti
         limits=configuration.settings(Limits, CONTROLLER),
         follower=configuration.settings(FollowerLimits, FOLLOWER),
         upkeep=configuration.settings(UpkeepSettings, UPKEEP),
-        catalogue=Path(worker.plugins_catalogue) if worker.plugins_catalogue else None,
+        catalogue=worker.plugins_catalogue,
         trust_unknown_classes=worker.plugins_trust_unknown,
     )
 

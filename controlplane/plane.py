@@ -76,8 +76,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Its `gather_ms` is 0, whatever is told: one writer's records come in the order in which they
     were written, and who gave a command waits until they have been read."""
     upkeep: UpkeepSettings = UpkeepSettings()
-    catalogue: Path | None = None
-    """A file of connector classes. It is not read where `Surroundings.plugins` has them."""
+    catalogue: str | None = None
+    """The path of a file of connector classes. It is not read where `Surroundings.plugins` has them."""
     trust_unknown_classes: bool = False
     """Whether a class that nobody has declared is taken to be there; a worker refuses it."""
 
@@ -351,7 +351,7 @@ def _plugins(settings: Settings, around: Surroundings) -> Plugins:
     if plugins is None:
         from controlplane.plugins import installed  # noqa: PLC0415 - reads a large file
 
-        plugins = installed(settings.catalogue)
+        plugins = installed(Path(settings.catalogue) if settings.catalogue else None)
     return plugins.trusting_unknown() if settings.trust_unknown_classes else plugins
 
 

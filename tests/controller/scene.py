@@ -14,6 +14,7 @@ from controlplane.core.order import entries_of, in_order
 from controlplane.core.plan import Step
 from controlplane.logs.log import Log, ReadableLog, Record
 from controlplane.plane import ControlPlane, Settings, Surroundings
+from controlplane.plugins import catalogued
 
 NOW_MS = 1_700_000_000_000
 CONFIG, OFFSETS, STATUS, COMMANDS = (
@@ -36,9 +37,13 @@ def crash_after(step: str) -> Stepped:
 
 
 def around(**given: Any) -> Surroundings:
-    """Surroundings in which nothing varies."""
+    """Surroundings in which nothing varies. Every connector class is there unless told otherwise."""
     numbers = count(1)
-    usual = Surroundings(now_ms=lambda: NOW_MS, new_id=lambda: f"command-{next(numbers)}")
+    usual = Surroundings(
+        plugins=catalogued(trusting=True),
+        now_ms=lambda: NOW_MS,
+        new_id=lambda: f"command-{next(numbers)}",
+    )
     return usual._replace(**given)
 
 

@@ -71,7 +71,7 @@ def foresee(  # noqa: PLR0913 - options, by name only
             if isinstance(decision, Plan):
                 after = ahead(state, decision)
                 assumed += decision.assumed
-            assumed += _of_class(command, after, context.plugins, advises=advises)
+                assumed += _of_class(command, after, context.plugins, advises=advises)
             return Foreseen(command, decision, state, after, tuple(dict.fromkeys(assumed)))
         if isinstance(decision, AskGroup):
             assumed.append(_of_group(decision.group, group, advises=advises))

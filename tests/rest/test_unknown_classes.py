@@ -1,0 +1,72 @@
+"""Connectors of classes that nobody has declared: refused when they are made, read when there."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from controlplane import ControlPlane
+from controlplane.logs.memory import MemoryLog
+from controlplane.observe import silent
+from controlplane.plane import Settings, Surroundings
+from tests.rest.serving import client_of
+
+CONFIG = {"connector.class": "org.example.Jdbc", "url": "jdbc:x"}
+TOLD = "Failed to find any class that implements Connector and which name matches org.example.Jdbc"
+BASES = pytest.mark.parametrize("base", ["", "/compat/3.9.1", "/compat/4.3.0"])
+
+
+@asynccontextmanager
+async def asking(log: MemoryLog, **settings: bool) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a plane that knows Kafka's own classes alone."""
+    around = Surroundings(notices=silent())
+    async with (
+        ControlPlane.open(log, Settings(**settings), around) as plane,  # type: ignore[arg-type]
+        client_of(plane.app) as client,
+    ):
+        yield client
+
+
+@BASES
+async def test_a_connector_of_an_unknown_class_is_not_created(base: str) -> None:
+    """By the worker's words; up to 4.0 the worker fails, later the caller is to blame."""
+    async with asking(MemoryLog()) as client:
+        posted = await client.post(f"{base}/connectors", json={"name": "a", "config": CONFIG})
+        assert posted.status_code == (500 if "3.9" in base else 400)
+        assert posted.json()["message"].startswith(TOLD)
+        assert (await client.get(f"{base}/connectors")).json() == []
+
+
+async def test_it_is_created_where_unknown_classes_are_trusted() -> None:
+    """A setting that is off by default."""
+    async with asking(MemoryLog(), trust_unknown_classes=True) as client:
+        posted = await client.post("/connectors", json={"name": "a", "config": CONFIG})
+        assert posted.status_code == 201
+        assert posted.json()["type"] == "unknown"
+
+
+@BASES
+async def test_an_existing_connector_of_an_unknown_class_is_read_and_steered(base: str) -> None:
+    """As by a worker that has lost the class: what needs the class is refused, the rest is done."""
+    log = MemoryLog()
+    async with asking(log, trust_unknown_classes=True) as client:
+        await client.post("/connectors", json={"name": "a", "config": CONFIG})
+    async with asking(log) as client:
+        path = f"{base}/connectors/a"
+        told = (await client.get(path)).json()
+        assert told["config"] == CONFIG | {"name": "a"}
+        assert told["type"] == "unknown"
+        for verb, status in (("pause", 202), ("resume", 202), ("stop", 204)):
+            assert (await client.put(f"{path}/{verb}")).status_code == status
+        failed = 500 if "3.9" in base else 400
+        for refused in (
+            await client.put(f"{path}/config", json=CONFIG | {"url": "jdbc:y"}),
+            await client.patch(f"{path}/config", json={"url": "jdbc:y"}),
+        ):
+            assert refused.status_code == failed
+            assert refused.json()["message"].startswith(TOLD)
+        reset = await client.delete(f"{path}/offsets")
+        assert reset.status_code == 500
+        assert reset.json()["message"].startswith(TOLD)
+        assert (await client.delete(path)).status_code == 204
