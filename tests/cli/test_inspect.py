@@ -9,14 +9,14 @@ from controlplane.core.entry import Entry
 from tests.cli.calling import Said, call, embedded, shell
 
 ODD = """\
-CONNECTOR  TYPE     TARGET STATE  TASKS  STATUS   TASK STATES  REMARKS
+CONNECTOR  TYPE     CLASS        TARGET STATE  TASKS  STATUS   TASK STATES  REMARKS
 ────────────────────────────────────────────────────────────────────────────────────────────────────
-ghost      unknown  STOPPED       -      -        -            target state without a connector
-                                                               config
-half       source   STARTED       2      RUNNING  2 RUNNING
-other      source   STARTED       2      PAUSED   2 PAUSED
-pages      source   STARTED       2      RUNNING  2 RUNNING
-trailing   source   STOPPED       0      PAUSED   -
+ghost      unknown  -            STOPPED       -      -        -            target state without a
+                                                                            connector config
+half       source   PagesSource  STARTED       2      RUNNING  2 RUNNING
+other      source   PagesSource  STARTED       2      PAUSED   2 PAUSED
+pages      source   PagesSource  STARTED       2      RUNNING  2 RUNNING
+trailing   source   PagesSource  STOPPED       0      PAUSED   -
 
 4 connectors, as a worker of 3.9.2 sees LOG
 11 records that it cannot read, or ignores:
@@ -184,6 +184,33 @@ def test_rest_answers_are_those_of_the_recorded_worker(histories: Path) -> None:
     assert found["/connectors"] == {"status": 200, "answer": ["born", "pages", "paused"]}
     assert found["/connectors/pages"]["answer"]["type"] == "source"
     assert found["/"]["answer"]["version"] == "3.9.1"
+
+
+def test_a_sink_of_kafkas_own_needs_no_catalogue(histories: Path) -> None:
+    """Its type is shown in every view, and its offsets are not said to be none."""
+    table = inspect(histories, "life-3.9").out.splitlines()
+    assert next(line.split() for line in table if line.startswith("archive"))[1:3] == [
+        "sink",
+        "FileStreamSink",
+    ]
+    depth = inspect(histories, "life-3.9", "--connector", "archive", "-o", "json").json
+    assert depth["type"] == "sink"
+    compared = inspect(histories, "life-3.9", "--compare", "3.4,3.9", "-o", "json").json
+    (archive,) = (one for one in compared["connectors"] if one["name"] == "archive")
+    assert {seen["type"] for seen in archive["seen"].values()} == {"sink"}
+    rest = inspect(histories, "life-3.9", "--rest", "--profile", "3.9", "-o", "json").json
+    offsets = rest["/connectors/archive/offsets"]
+    assert offsets["status"] == 500
+    assert "they lie in its consumer group" in offsets["answer"]["message"]
+
+
+def test_rest_shows_the_404_of_an_endpoint_that_the_release_lacks(histories: Path) -> None:
+    """2.3 knows neither topics nor offsets of a connector."""
+    found = inspect(histories, "life-3.9", "--rest", "--profile", "2.3", "-o", "json").json
+    lacking = {"error_code": 404, "message": "HTTP 404 Not Found"}
+    for part in ("topics", "offsets", "tasks-config"):
+        assert found[f"/connectors/pages/{part}"] == {"status": 404, "answer": lacking}
+    assert found["/connectors/pages/config"]["status"] == 200
 
 
 def test_aborted_records_are_seen_without_exactly_once_support(histories: Path) -> None:
