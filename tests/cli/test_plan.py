@@ -261,13 +261,29 @@ def test_what_a_hook_says_is_told() -> None:
     assert 'answer: 200 {"message": "The offsets for this connector have been altered' in said.out
 
 
-def test_a_class_that_nobody_knows_is_believed() -> None:
-    """And that is said."""
-    config = '{"connector.class":"no.Such"}'
-    said = call("plan", LOG, "PUT", "/connectors/new/config", config)
-    assert said.code == 0
-    assert "assumed: no.Such is there and takes this config; --plugins could tell" in said.out
-    assert plan("PUT", "/connectors/new/config", config).code == 1
+def test_a_class_that_nobody_knows_is_refused_unless_it_is_trusted() -> None:
+    """By a flag or by a setting; what is assumed then is said."""
+    asked = ("plan", LOG, "PUT", "/connectors/new/config", '{"connector.class":"no.Such"}')
+    refused = call(*asked)
+    assert refused.code == 1
+    assert "Failed to find any class that implements Connector" in refused.out
+    assumed = "assumed: no.Such is there and takes this config; --plugins could tell"
+    for trusting in (("--trust-unknown-classes",), ("--override", "plugins.trust.unknown=true")):
+        said = call(*asked, *trusting)
+        assert said.code == 0
+        assert assumed in said.out
+
+
+def test_classes_are_declared_by_a_setting(tmp_path: Path) -> None:
+    """As by the flag for the file."""
+    file = tmp_path / "catalogue.json"
+    file.write_text('[{"class": "no.Such", "type": "source"}]', "ascii")
+    asked = ("plan", LOG, "PUT", "/connectors/new/config", '{"connector.class":"no.Such"}')
+    environment = {"CONTROLPLANE_PLUGINS_CATALOGUE": str(file)}
+    assert call(*asked, environment=environment).code == 0
+    missing = call(*asked, "--override", f"plugins.catalogue={tmp_path / 'nowhere.json'}")
+    assert missing.code == 2
+    assert "nowhere.json cannot be read (No such file or directory): name a file" in missing.err
 
 
 def test_fencing_is_told_in_words() -> None:

@@ -10,13 +10,13 @@ from tests.cli.cluster.asking import SOURCE, Cluster
 def test_created_updated_unchanged(cluster: Cluster) -> None:
     """Each connector is told of; what is so already is not written again, nor restarted."""
     one = cluster.file("one.json", {"name": "one", "config": SOURCE})
-    two = cluster.file("two.properties", "name=two\nconnector.class=C\ntopics=t\n")
+    two = cluster.file("two.properties", "name=two\nconnector.class=FileStreamSource\ntopic=t\n")
     files = ("-f", one, "-f", two)
     assert cluster.done("apply", *files) == "one: created\ntwo: created\n"
-    cluster.file("two.properties", "name=two\nconnector.class=C\ntopics=u\n")
+    cluster.file("two.properties", "name=two\nconnector.class=FileStreamSource\ntopic=u\n")
     assert cluster.done("diff", "-f", one) == "no difference\n"
     assert cluster.ask("diff", "-f", two).code == 1
-    assert cluster.done("apply", *files) == "one: unchanged\ntwo: updated (topics: t → u)\n"
+    assert cluster.done("apply", *files) == "one: unchanged\ntwo: updated (topic: t → u)\n"
 
 
 def test_from_standard_input_with_a_name(cluster: Cluster) -> None:
