@@ -77,7 +77,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     were written, and who gave a command waits until they have been read."""
     upkeep: UpkeepSettings = UpkeepSettings()
     catalogue: str | None = None
-    """The path of a file of connector classes. It is not read where `Surroundings.plugins` has them."""
+    """A file of connector classes. It is not read where `Surroundings.plugins` has them."""
     trust_unknown_classes: bool = False
     """Whether a class that nobody has declared is taken to be there; a worker refuses it."""
 

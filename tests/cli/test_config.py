@@ -259,3 +259,12 @@ def test_topics_of_the_environment_must_be_there(histories: Path) -> None:
     said = shell("inspect", log, CONNECT_STATUS_STORAGE_TOPIC="elsewhere")
     assert "there is no topic elsewhere" in refusal(said)
     assert shell("inspect", log, CONNECT_STATUS_STORAGE_TOPIC="connect-status").code == 0
+
+
+def test_trust_in_unknown_classes_is_a_setting_that_is_off() -> None:
+    """The file of a catalogue is one, too."""
+    shown = lines(show("--all"))
+    assert shown["plugins.trust.unknown"][:2] == ["false", "default"]
+    told = lines(show("--override", "plugins.trust.unknown=true"))
+    assert told["plugins.trust.unknown"] == ["true", "--override"]
+    assert "plugins.catalogue" in shown

@@ -172,6 +172,16 @@ async def test_dialect_and_plugins() -> None:
     assert info.json()["type"] == "sink"
 
 
+async def test_unknown_classes_are_refused_unless_a_flag_trusts_them(tmp_path: Path) -> None:
+    """With the flag a connector of any class can be made."""
+    body = {"name": "a", "config": {"connector.class": "org.example.Jdbc"}}
+    for number, (flags, status) in enumerate((((), 400), (("--trust-unknown-classes",), 201))):
+        log = f"sqlite:///{tmp_path / f'{number}.db'}"
+        async with running(log, *flags) as service, httpx.AsyncClient() as client:
+            posted = await client.post(f"{service.url}/connectors", json=body)
+            assert posted.status_code == status, posted.text
+
+
 async def test_what_is_only_read_can_be_planned_for() -> None:
     """A file, or a cluster: what a worker would write for a command, and no hook is asked."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:

@@ -37,7 +37,7 @@ def crash_after(step: str) -> Stepped:
 
 
 def around(**given: Any) -> Surroundings:
-    """Surroundings in which nothing varies. Every connector class is there unless told otherwise."""
+    """Surroundings in which nothing varies, and in which every connector class is there."""
     numbers = count(1)
     usual = Surroundings(
         plugins=catalogued(trusting=True),
