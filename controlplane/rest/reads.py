@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from controlplane.core import java, views
+from controlplane.core import java, offset_order, views
 from controlplane.core.plan import GroupOffsets
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
@@ -195,7 +195,7 @@ def is_sink(reading: Reading, name: str) -> bool:
 
 
 def _source_offsets(reading: Reading, name: str) -> list[dict[str, Any]]:
-    found = views.source_offsets(reading.state, name)
+    found = offset_order.in_order(views.all_source_offsets(reading.state, name))
     return [{"partition": view.partition, "offset": view.offset} for view in found]
 
 

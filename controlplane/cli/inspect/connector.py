@@ -12,7 +12,7 @@ from controlplane.cli.inspect.unreadable import places_of
 from controlplane.cli.printing import print_json, say
 from controlplane.cli.sources import Source
 from controlplane.cli.tables import table
-from controlplane.core import views
+from controlplane.core import offset_order, views
 from controlplane.core.entry import Position
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
@@ -44,7 +44,8 @@ async def show(source: Source, profile: Profile, plugins: Plugins, output: str, 
     offsets = views.all_source_offsets(state, name)
     left_out = await places_of(offsets.left_out, source, fold)
     about = describe(state, name, plugins)
-    document = source.about | about | _offsets(offsets.shown, left_out)
+    shown = offset_order.in_order(offsets)
+    document = source.about | about | _offsets(shown, left_out)
     if output == "json":
         print_json(document)
     else:

@@ -1,0 +1,77 @@
+"""`/offsets` in the order of a real worker: the partitions, and the fields of each."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from controlplane.cli.answers import tells_a_consumer_group
+from controlplane.core.entry import batch_of
+from controlplane.core.evolve import Fold, fold
+from controlplane.core.evolve.bulk import load
+from controlplane.core.order import before
+from controlplane.core.profiles import Profile
+from controlplane.rest.reads import Reading, answer
+from controlplane.scenario.story import Step, read_story
+from tests.recorded import HISTORIES, plugins_of, recorded_entries
+from tests.test_histories import EXACTLY_ONCE
+
+LISTED = {
+    "aborted-3.9": 7,
+    "compacted-3.9": 17,
+    "exactly-once-3.9": 20,
+    "life-3.9": 73,
+    "life-4.3": 63,
+    "mirror-3.9": 2,
+    "odd-records-3.9": 5,
+    "roll-3.4-3.9-3.4": 16,
+}
+"""By history, answers that list source offsets."""
+
+
+class Asked(NamedTuple):
+    """A recorded answer to `/offsets`, and who gave it."""
+
+    step: Step
+    worker: str
+    path: str
+    offsets: list[Any]
+    compacted: bool
+
+
+def answers(name: str) -> Iterator[Asked]:
+    """Every recorded answer that lists source offsets."""
+    compacted = False
+    for step in read_story(HISTORIES / f"{name}.story.jsonl"):
+        compacted |= step.kind == "compacted"
+        for path, given in step.answers.items():
+            known = given.answer if isinstance(given.answer, dict) else {}
+            offsets = known.get("offsets") if path.endswith("/offsets") else None
+            if offsets and not tells_a_consumer_group(given):
+                yield Asked(step, step.worker or "", path, offsets, compacted)
+
+
+@pytest.mark.parametrize("name", LISTED)
+@pytest.mark.parametrize("live", [False, True], ids=["loaded", "live"])
+def test_offsets_are_listed_in_the_order_of_the_worker(name: str, live: bool) -> None:
+    """However the log was read: in bulk, as `inspect` does, or record by record."""
+    releases = {}
+    for step in read_story(HISTORIES / f"{name}.story.jsonl"):
+        if step.release is not None:
+            releases[step.worker] = step.release
+    checked = 0
+    for asked in answers(name):
+        seen = list(before(recorded_entries(name, compacted=asked.compacted), asked.step.positions))
+        profile = Profile.of(releases[asked.worker])
+        once = bool({"*", asked.worker} & EXACTLY_ONCE.get(name, set()))
+        if live:
+            state = fold(seen, profile, exactly_once=once)
+        else:
+            whole = Fold(profile, exactly_once=once)
+            load(whole, [batch_of([entry]) for entry in seen])
+            state = whole.snapshot()
+        listed = answer(Reading(state, plugins_of(name)), asked.path).body["offsets"]
+        assert json.dumps(listed) == json.dumps(asked.offsets), (asked.step.n, asked.path)
+        checked += 1
+    assert checked == LISTED[name]
