@@ -6,12 +6,20 @@ records are compacted away, a state of the past is what the remaining records te
 """
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from controlplane.core.entry import Entry
 from controlplane.core.history import Event, History, Reading, Search
-from controlplane.core.moments import UnknownMoment, check_length, is_vector, read_vector, shown
+from controlplane.core.moments import (
+    UnknownMoment,
+    check_come,
+    check_length,
+    is_vector,
+    read_vector,
+    shown,
+)
 from controlplane.core.profiles import KIP, Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.event_loop import sliced
@@ -148,7 +156,10 @@ async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> Cu
     own = await _own_topics(log, topics, await _whole(log, place.ends, names))
     more = await log.ends([topic for topic in own if topic not in stop])
     ends = {**place.ends, **await ends_up_to(log, place.limit, more)}
-    return Cut(await _whole(log, ends, [*names, *own]))
+    cut = Cut(await _whole(log, ends, [*names, *own]))
+    if cut.ends == await _whole(log, stop, [*names, *own]):  # else a clock was ahead of ours
+        check_come(moment, time.time_ns() // 1_000_000)
+    return cut
 
 
 _Key = tuple[tuple[str, tuple[int, ...]], ...]

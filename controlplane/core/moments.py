@@ -26,6 +26,9 @@ TIME_DIGITS = 15
 TEXT_SHOWN = 60
 """Characters of a text that a message repeats, so that it stays one sentence."""
 
+CLOCKS_DIFFER_MS = 10_000
+"""How far the clock of an asker may be ahead of ours before his present is taken for the future."""
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MS = timedelta(milliseconds=1)
 
@@ -114,6 +117,20 @@ def read_time_ms(text: str) -> int:
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
     return (time - EPOCH) // MS
+
+
+def check_come(moment: str, now_ms: int) -> None:
+    """Refuse a time that has not come: records may still be written before it.
+
+    Raises:
+        UnknownMoment: it is in the future.
+    """
+    if "@" not in moment and not is_vector(moment):
+        time_ms = read_time_ms(moment)
+        if time_ms > now_ms + CLOCKS_DIFFER_MS:
+            raise UnknownMoment(
+                f"{shown(moment)} is in the future: the log reaches to now, {time_text(now_ms)}"
+            )
 
 
 def _number_ms(text: str) -> int:

@@ -5,11 +5,13 @@ backwards. Segments tell how late a partition was at their end, row groups what 
 timestamp is, so of each partition one row group is read at most.
 """
 
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
 from controlplane.core.moments import (
     UnknownMoment,
+    check_come,
     check_length,
     is_vector,
     read_position,
@@ -46,7 +48,10 @@ def cut_at(cluster: Cluster, moment: str | None, own_topics: OwnTopics) -> Cut:
     config = cluster.topics.config
     own = [one for one in own_topics(ends_within(cluster, config, limit)) if one in ends]
     wanted = dict.fromkeys([*names, *own])
-    return Cut({topic: ends_within(cluster, topic, limit) for topic in wanted})
+    cut = Cut({topic: ends_within(cluster, topic, limit) for topic in wanted})
+    if all(cut.ends[topic] == ends[topic] for topic in wanted):  # else a clock was ahead of ours
+        check_come(moment, time.time_ns() // 1_000_000)
+    return cut
 
 
 def _named(cluster: Cluster) -> list[str]:

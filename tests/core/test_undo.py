@@ -173,6 +173,27 @@ def test_an_old_target_state_is_not_taken_over() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("state", "release", "warned"),
+    [
+        ("PAUSED", "3.4", "to pause: 3.4.1 cannot"),
+        ("PAUSED", "3.6", "to pause: 3.6.2 cannot"),
+        ("STOPPED", "3.6", "to stop: 3.6.2 cannot"),
+        ("STARTED", "3.4", None),
+        ("PAUSED", "3.9", None),
+        ("STOPPED", "kip", None),
+    ],
+)
+def test_a_deletion_is_undone_with_a_warning_that_it_may_run(
+    state: str, release: str, warned: str | None
+) -> None:
+    """A release without `initial_state` creates it RUNNING, and pauses or stops it then."""
+    command = restoration(at(life(OLD, state), release=release), "a")
+    assumed = plan_of(at(GONE, release=release), command).assumed
+    assert [warned in one for one in assumed if warned] == [True] * (warned is not None)
+    assert len(assumed) == (warned is not None)
+
+
 def test_created_is_told() -> None:
     """Whoever asks is told whether the connector is new."""
     command = restoration(at(life(OLD, "STARTED")), "a")

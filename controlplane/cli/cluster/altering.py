@@ -138,7 +138,7 @@ async def reset(  # noqa: PLR0913 - click gives one argument per option
     """Take all offsets of a stopped connector away: it begins anew."""
     if not dry_run:
         number = len(await present(api, name))
-        confirm(f"take away {count(number, 'offset')} of {name}?", yes=yes)
+        confirm(f"take away {count(number, 'offset')} of {name}?", yes=yes or not number)
 
     def ask() -> Awaitable[Given]:
         return api.send("DELETE", connector(name, "offsets"), dry_run=dry_run)

@@ -102,16 +102,26 @@ async def undo(  # noqa: PLR0913 - click gives one argument per option
     """
     api.need("undo", in_its_log=False)
     path, query = connector(name, "undo"), {"to": to, "offsets": str(offsets).lower()}
-    if dry_run or not yes:
-        plan = (await api.send("POST", path, query=query, dry_run=True)).body
-        told = Told(name, f"put back to {to}", plan=plan)
-        if dry_run:
-            await _print(told, output)
-            return
-        told.say()
-        confirm(f"put {name} back?", yes=False)
-    await api.send("POST", path, query=query)
-    await _print(Told(name, f"put back to {to}"), output)
+    plan = (await api.send("POST", path, query=query, dry_run=True)).body
+    told = Told(name, f"put back to {to}", plan=plan)
+    if dry_run:
+        await _print(told, output)
+    elif not plan["steps"]:
+        await _print(Told(name, f"already as it was at {to}", "nothing is written"), output)
+    else:
+        if yes:
+            _warn(plan)
+        else:
+            told.say()
+            confirm(f"put {name} back?", yes=False)
+        await api.send("POST", path, query=query)
+        await _print(Told(name, f"put back to {to}"), output)
+
+
+def _warn(plan: Mapping[str, Any]) -> None:
+    """Print what is assumed of the world, where the plan itself is not shown."""
+    for sentence in plan["assumed"]:
+        note(f"Warning, assumed: {sentence}")
 
 
 async def _print(told: Told, output: str) -> None:

@@ -159,7 +159,7 @@ async def delete_connector(  # noqa: PLR0913 - click gives one argument per opti
     Asks first where it is not by name that they are told.
     """
     names = await selection.of(api)
-    if selection.is_open and not dry_run:
+    if names and selection.is_open and not dry_run:
         confirm(f"delete {', '.join(names)}?", yes=yes)
 
     async def act(name: str) -> Told:

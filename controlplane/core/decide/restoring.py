@@ -206,6 +206,10 @@ def _assumed(steps: list[Step], undo: _Undo) -> Iterator[str]:
     stops_for_them = {"stop", "offsets"} <= {*names}
     if stops_for_them and not undo.context.worker.exactly_once_source:
         yield _WOUND_DOWN.format(undo.connector)
+    behind_creation = names[names.index("create") :] if "create" in names else []
+    for word in ("pause", "stop"):
+        if word in behind_creation:
+            yield _RUNS_FIRST.format(undo.connector, word, undo.context.profile.release)
 
 
 def _must_rest(state: ClusterState, command: RestoreConnector) -> bool:
@@ -241,6 +245,10 @@ def _changes(state: ClusterState, command: RestoreConnector) -> Iterator[OffsetC
 _SINK = (
     "The offsets of sink connector {0} lie in its consumer group, whose past is in no log of "
     "Connect: undo without them"
+)
+_RUNS_FIRST = (
+    "it does no harm that {0} may run before it is told to {1}: {2} cannot create a connector in "
+    "another state than RUNNING (initial_state, KIP-980)"
 )
 _WOUND_DOWN = (
     "no task of {0} commits offsets once it is stopped; to be sure, stop it and see them gone first"

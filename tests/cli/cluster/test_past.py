@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.cli.cluster.asking import SOURCE, Cluster
+from tests.cli.calling import call
+from tests.cli.cluster.asking import PARTITION, SOURCE, Cluster
 
 CHANGES = len([*SOURCE, "name", "target state", "password", "topic"])
 
@@ -90,6 +91,58 @@ def test_undo(changed: Cluster) -> None:
         "orders: put back to config@0\n"
     )
     assert changed.json("describe", "orders")["config"] == {**SOURCE, "name": "orders"}
+
+
+def test_an_undo_that_would_write_nothing_does_not_ask(changed: Cluster) -> None:
+    """It says so, and writes nothing; the same for machines, and with --yes."""
+    changed.done("undo", "orders", "--to", "config@0", "--yes")
+    before = changed.json("history", "orders")
+    said = changed.ask("undo", "orders", "--to", "config@0", typed="")
+    assert (said.code, said.out) == (
+        0,
+        "orders: already as it was at config@0 (nothing is written)\n",
+    )
+    told = changed.json("undo", "orders", "--to", "config@0", "--yes")
+    assert told[0]["result"] == "already as it was at config@0"
+    assert changed.json("history", "orders") == before
+    assert [one["command"] for one in changed.json("commands")["commands"]].count("restore") == 1
+
+
+def test_no_offsets_are_taken_away_without_asking(cluster: Cluster) -> None:
+    """Nothing is lost where there is nothing."""
+    cluster.create(initial_state="STOPPED")
+    said = cluster.ask("offsets", "reset", "orders", typed="")
+    assert (said.code, "take away" in said.out + said.err) == (0, False)
+
+
+def test_an_undo_to_the_future_is_refused(changed: Cluster) -> None:
+    """As a record beyond the end is; nothing is asked, nothing written."""
+    for moment in ("2999-01-01", "4102444800000"):
+        refused = changed.refused("undo", "orders", "--to", moment, "--yes")
+        assert f"'{moment}' is in the future: the log reaches to now, " in refused
+        assert "is in the future" in changed.refused("describe", "orders", "--as-of", moment)
+
+
+def test_an_undo_that_lets_a_paused_connector_run_warns(changed: Cluster) -> None:
+    """Releases before 3.7 cannot create it paused: it may run before it is paused."""
+    changed.done("pause", "orders")
+    place = changed.json("history", "orders")["events"][-1]["record"]["offset"]
+    changed.done("delete", "orders")
+    undo = "plan", changed.where, "--undo", "orders", "--to", f"config@{place}", "--release"
+    told = "it does no harm that orders may run before it is told to pause: 3.4.1 cannot create"
+    assert told in " ".join(call(*undo, "3.4", columns=200).out.split())
+    assert "may run before" not in call(*undo, "3.9").out
+
+
+def test_an_undo_with_yes_warns_of_what_it_assumes(changed: Cluster) -> None:
+    """The plan is not shown then, but what is assumed of the world is."""
+    offsets = [{"partition": PARTITION, "offset": {"position": 1}}]
+    changed.done("stop", "orders")
+    changed.done("offsets", "alter", "orders", "-f", changed.file("o.json", {"offsets": offsets}))
+    changed.done("resume", "orders")
+    said = changed.ask("undo", "orders", "--to", "config@0", "--offsets", "--yes")
+    assert (said.code, said.out) == (0, "orders: put back to config@0\n")
+    assert "Warning, assumed: no task of orders commits offsets once it is stopped" in said.err
 
 
 def test_a_long_run_of_offsets_is_shortened_for_people(cluster: Cluster) -> None:
