@@ -1,6 +1,7 @@
 """`--as-of`: moments that a log has, and what is said of those that it cannot have."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -62,9 +63,16 @@ def test_no_release_has_so_many_digits(histories: Path, release: str) -> None:
 
 
 def test_a_time_after_the_last_record_is_now(histories: Path) -> None:
-    """The future has not changed anything yet."""
+    """Nothing has happened since."""
     now = call("inspect", histories / "life-3.9.log.jsonl")
-    assert as_of(histories, "2100-01-01").out == now.out
+    assert as_of(histories, datetime.now(UTC).isoformat()).out == now.out
+
+
+def test_a_time_in_the_future_is_refused(histories: Path) -> None:
+    """As a record beyond the end is: something may still be written before it."""
+    assert "'2999-01-01' is in the future: the log reaches to now, " in refusal(
+        as_of(histories, "2999-01-01")
+    )
 
 
 def test_the_time_of_the_first_record_is_its_moment(histories: Path) -> None:

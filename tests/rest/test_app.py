@@ -1,6 +1,7 @@
 """The application's manners: paths, methods, media types, errors, our own two questions."""
 
 from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -313,11 +314,14 @@ async def test_as_of_a_record(client: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize("zone", ["Z", "%2B00:00", "+00:00"])
 async def test_as_of_a_time(client: httpx.AsyncClient, zone: str) -> None:
     """A time will do, with its zone as people type it; before the first record there is no log."""
-    response = await client.get(f"/connectors?as_of=2100-01-01T00:00:00{zone}")
+    now = datetime.now(UTC).replace(tzinfo=None).isoformat()
+    response = await client.get(f"/connectors?as_of={now}{zone}")
     assert (response.status_code, response.json()) == (
         200,
         (await client.get("/connectors")).json(),
     )
+    late = await client.get(f"/connectors?as_of=2999-01-01T00:00:00{zone}")
+    assert (late.status_code, "is in the future" in late.text) == (400, True)
     early = await client.get(f"/connectors?as_of=2001-01-01T00:00:00{zone}")
     assert (early.status_code, "is before the first record" in early.text) == (400, True)
 

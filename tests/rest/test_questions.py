@@ -37,7 +37,8 @@ PATHS = sorted({*_paths("kip"), *_paths("3.9")} - {ENDLESS})
 
 async def _get(client: httpx.AsyncClient, path: str, **query: str) -> httpx.Response:
     release = {} if path in _paths("kip") else {"profile": "3.9"}
-    return await client.get(f"/{path}", params={**release, **query})
+    needed = {"from": "config@0"} if path == "diff" else {}
+    return await client.get(f"/{path}", params={**needed, **release, **query})
 
 
 async def test_every_endpoint_has_its_moments() -> None:
