@@ -1,9 +1,9 @@
-"""The command `verify`: every answer in a story, compared with the fold of the log."""
+"""The command `verify`: every observed answer in a story, compared with the fold of the log."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import msgspec
@@ -27,8 +27,9 @@ from controlplane.cli.options import (
 from controlplane.cli.printing import note, print_json, say
 from controlplane.cli.sources import read_all
 from controlplane.core import shown_records as records
-from controlplane.core.entry import Entry
+from controlplane.core.entry import Entry, Position
 from controlplane.core.profiles import resolve
+from controlplane.core.safe_text import count
 from controlplane.logs.names import is_cluster, path_of
 from controlplane.scenario.story import (
     BadStory,
@@ -47,6 +48,9 @@ EVERY_WORKER = "*"
 FIRST_LINE_BYTES = 1 << 16
 """How much of a first line is looked at for the name of a history: far more than any needs."""
 
+ENDS_TOLD = 5
+"""Partitions that end too early and are named; the others are counted."""
+
 _STYLES = {"-": "red", "+": "green", "@": "cyan"}
 
 
@@ -57,6 +61,14 @@ class Asked(msgspec.Struct, frozen=True):
     exactly_once: tuple[str, ...]
     plugins: Path | None
     output: str
+
+
+class Compared(NamedTuple):
+    """A verdict, and how many answers of requests it leaves out."""
+
+    verdict: Verdict
+    requests: int
+    """Answers to requests that change something: they follow from more than the log."""
 
 
 class _Verify(click.Command):
@@ -96,9 +108,10 @@ class _Verify(click.Command):
 @output_option
 @log_options
 def verify(log: str, story: Path, reading: Reading, **options: Any) -> None:
-    """Compare every answer recorded in STORY with what LOG folds to.
+    """Compare every answer observed in STORY with what LOG folds to.
 
-    Exit code 1: there are differences. Secrets are hidden; that they differ is told.
+    Exit code 1: there are differences; 2: there is nothing to compare. Answers to requests that
+    change something are counted, and not compared. Secrets are hidden; that they differ is told.
     """
     asked = Asked(**options)
     if asked.plugins is None:
@@ -110,8 +123,13 @@ def verify(log: str, story: Path, reading: Reading, **options: Any) -> None:
     entries = asyncio.run(read_all(log, reading))
     before = asyncio.run(read_all(asked.before, reading)) if asked.before else []
     known = {one.position: one for one in [*before, *entries]}
+    _warn_of_ends(steps, known)
     verdict = _verify(steps, entries, list(known.values()), reading, asked)
-    _print(verdict, Evidence(reading.topics, known, steps), asked.output)
+    requests = sum(step.kind == "request" for step in steps)
+    if not verdict.compared:
+        reason = _left_out(verdict, requests) or "no step observes an answer"
+        raise Refused(f"{story} holds nothing that could be compared with a log: {reason}")
+    _print(Compared(verdict, requests), Evidence(reading.topics, known, steps), asked.output)
     if verdict.differences:
         raise SystemExit(FOUND)
 
@@ -146,6 +164,43 @@ def _warn_of_strangers(log: str, story: Path) -> None:
     names = [_history(path_of(log)), _history(story)]
     if None not in names and names[0] != names[1]:
         note(f"Warning: the log is of the history {names[0]}, the story of {names[1]}")
+
+
+def _warn_of_ends(steps: Iterable[Step], known: Collection[Position]) -> None:
+    """Say so where observations were made behind the end of the log."""
+    ends: dict[tuple[str, int], int] = {}
+    for topic, partition, offset in known:
+        ends[topic, partition] = max(ends.get((topic, partition), 0), offset + 1)
+    beyond = [*_beyond(steps, ends, _marker_allowance(known, ends))]
+    for sentence in beyond[:ENDS_TOLD]:
+        note(f"Warning: {sentence}")
+    if len(beyond) > ENDS_TOLD:
+        note(f"Warning: … and {len(beyond) - ENDS_TOLD} more partitions end too early")
+
+
+def _beyond(
+    steps: Iterable[Step], ends: Mapping[tuple[str, int], int], allowance: int
+) -> Iterator[str]:
+    """A sentence for each partition that ends before a place at which the story observes."""
+    told: set[tuple[str, int]] = set()
+    for step in (one for one in steps if one.kind == "observe"):
+        for topic, parts in step.positions.items():
+            for partition, end in enumerate(parts):
+                place, there = (topic, partition), ends.get((topic, partition), 0)
+                if end > there + allowance and place not in told:
+                    told.add(place)
+                    yield (
+                        f"step {step.n} has read {topic}@{partition} to offset {end}, and the log "
+                        f"ends at {there}: answers from there on are compared with an older state"
+                    )
+
+
+def _marker_allowance(known: Collection[Position], ends: Mapping[tuple[str, int], int]) -> int:
+    """Offsets at the end of a partition that may be no records: 1 where the log has gaps.
+
+    The marker that ends a transaction takes an offset, and no log file has it.
+    """
+    return 1 if len(known) < sum(ends.values()) else 0
 
 
 def _history(path: Path) -> str | None:
@@ -218,24 +273,35 @@ def generations(steps: Iterable[Step]) -> tuple[list[Step], list[Step]]:
     return old, young
 
 
-def _print(verdict: Verdict, evidence: Evidence, output: str) -> None:
+def _print(compared: Compared, evidence: Evidence, output: str) -> None:
     if output == "json":
-        print_json(_document(verdict, evidence))
+        print_json(_document(compared, evidence))
         return
+    verdict = compared.verdict
     for difference in verdict.differences:
         _print_difference(difference, evidence)
-    say(_summary(verdict), style="red" if verdict.differences else "green")
+    say(_summary(compared), style="red" if verdict.differences else "green")
 
 
-def _summary(verdict: Verdict) -> str:
-    same = verdict.compared - len(verdict.differences)
-    beyond = f"; {verdict.beyond} are offsets of sinks, which no log of Connect has"
-    different = len(verdict.differences)
+def _summary(compared: Compared) -> str:
+    verdict, different = compared.verdict, len(compared.verdict.differences)
     differ = f", {different} {'differs' if different == 1 else 'differ'}" if different else ""
+    left_out = _left_out(verdict, compared.requests)
     return (
-        f"{same} of {verdict.compared} answers are given exactly{differ}"
-        f"{beyond if verdict.beyond else ''}"
+        f"{verdict.compared - different} of {verdict.compared} answers are given exactly{differ}"
+        f"{left_out and f'; {left_out}'}"
     )
+
+
+def _left_out(verdict: Verdict, requests: int) -> str:
+    """How many answers are not compared, and why."""
+    reasons = []
+    if verdict.beyond:
+        reasons.append(f"{verdict.beyond} are offsets of sinks, which no log of Connect has")
+    if requests:
+        are = "is" if requests == 1 else "are"
+        reasons.append(f"{count(requests, 'answer')} to requests {are} not compared")
+    return "; ".join(reasons)
 
 
 def _print_difference(difference: Difference, evidence: Evidence) -> None:
@@ -251,11 +317,13 @@ def _print_difference(difference: Difference, evidence: Evidence) -> None:
     say()
 
 
-def _document(verdict: Verdict, evidence: Evidence) -> dict[str, Any]:
+def _document(compared: Compared, evidence: Evidence) -> dict[str, Any]:
+    verdict = compared.verdict
     return {
         "compared": verdict.compared,
         "same": verdict.compared - len(verdict.differences),
         "beyond": verdict.beyond,
+        "requests_not_compared": compared.requests,
         "differences": [_shown(difference, evidence) for difference in verdict.differences],
     }
 

@@ -1,5 +1,6 @@
 """`controlplane verify`: a story's answers against the fold of a log."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,8 @@ def test_a_history_is_given_exactly(histories: Path) -> None:
     assert (said.code, said.err) == (0, "")
     assert said.out == (
         f"{ANSWERS['life-4.3']} of {ANSWERS['life-4.3']} answers are given exactly; "
-        "21 are offsets of sinks, which no log of Connect has\n"
+        "21 are offsets of sinks, which no log of Connect has; "
+        "81 answers to requests are not compared\n"
     )
 
 
@@ -45,7 +47,9 @@ def test_differences_are_shown_with_the_record_that_explains_them(histories: Pat
     said = verify(histories, histories / "aborted-3.9.log.jsonl", "aborted-3.9")
     assert said.code == 1
     assert said.out[: len(ABORTED)] == ABORTED
-    assert said.out.endswith("62 of 64 answers are given exactly, 2 differ\n")
+    assert said.out.endswith(
+        "62 of 64 answers are given exactly, 2 differ; 2 answers to requests are not compared\n"
+    )
 
 
 def test_differences_for_machines(histories: Path) -> None:
@@ -76,7 +80,10 @@ def test_a_compacted_log_with_what_was_there_before(histories: Path, tmp_path: P
     assert verify(histories, log, name).code == 1
     said = verify(histories, log, name, "--before", before)
     count = ANSWERS[name] + BEFORE_COMPACTION
-    assert (said.code, said.out) == (0, f"{count} of {count} answers are given exactly\n")
+    assert (said.code, said.out) == (
+        0,
+        f"{count} of {count} answers are given exactly; 15 answers to requests are not compared\n",
+    )
 
 
 @pytest.mark.parametrize("name", ["life-4.3", "mirror-3.9", "life-2.8"])
@@ -146,7 +153,56 @@ def test_a_story_of_another_history_is_warned_of(histories: Path) -> None:
     """Both files say of which history they are; what follows is compared all the same."""
     said = verify(histories, histories / "life-3.4.log.jsonl", "life-3.9")
     assert said.code == 1
-    assert said.err == "Warning: the log is of the history life-3.4, the story of life-3.9\n"
+    of_another, *ends = said.err.splitlines()
+    assert of_another == "Warning: the log is of the history life-3.4, the story of life-3.9"
+    assert ends
+    assert all("are compared with an older state" in one or "more" in one for one in ends)
+
+
+def test_a_story_without_observations_proves_nothing(histories: Path, tmp_path: Path) -> None:
+    """It is refused: nothing was compared, and that is no success. So for machines."""
+    log, story = histories / "mirror-3.9.log.jsonl", tmp_path / "story.jsonl"
+    lines = (histories / "mirror-3.9.story.jsonl").read_text("utf-8").splitlines()
+    for kinds, reason in (
+        (("start",), "no step observes an answer"),
+        (("start", "request"), "23 answers to requests are not compared"),
+    ):
+        kept = [one for one in lines[1:] if json.loads(one)["kind"] in kinds]
+        story.write_text("\n".join([lines[0], *kept]), "utf-8")
+        for output in ("table", "json"):
+            said = call("verify", log, story, "--plugins", PLUGINS, "-o", output)
+            assert refusal(said).endswith(
+                f"holds nothing that could be compared with a log: {reason}"
+            )
+
+
+def test_answers_of_requests_are_counted_for_machines(histories: Path) -> None:
+    """Whoever reads only the numbers sees what they leave out."""
+    found = verify(histories, histories / "mirror-3.9.log.jsonl", "mirror-3.9", "-o", "json").json
+    assert found["requests_not_compared"] == 23
+
+
+def test_a_log_that_ends_before_the_story_is_warned_of(histories: Path, tmp_path: Path) -> None:
+    """A difference may come of that alone; and where none is seen, nothing is proven."""
+    log = tmp_path / "log.jsonl"
+    told = (histories / "life-2.8.log.jsonl").read_text("utf-8")
+    _, *lines = told.splitlines(keepends=True)  # the first line counts the others
+    last = max(at for at, line in enumerate(lines) if '"topic":"connect-configs"' in line)
+    log.write_text("".join(lines[:last] + lines[last + 1 :]), "utf-8")
+    said = verify(histories, log, "life-2.8")
+    assert "has read connect-configs@0 to offset 54, and the log ends at 53: answers" in said.err
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("exactly-once-3.9", ["--exactly-once"]), ("aborted-3.9", ["--exactly-once", "w2"])],
+)
+def test_the_end_of_a_transaction_is_no_missing_record(
+    histories: Path, name: str, options: list[str]
+) -> None:
+    """Its marker takes an offset, and no log file has it."""
+    said = verify(histories, histories / f"{name}.log.jsonl", name, *options)
+    assert (said.code, said.err) == (0, "")
 
 
 def test_a_story_of_a_release_too_new(histories: Path, tmp_path: Path) -> None:
