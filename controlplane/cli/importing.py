@@ -23,6 +23,7 @@ from controlplane.logs.opening import (
     check_form,
     check_whole,
     open_dump,
+    partitions_in,
     partitions_of,
     remarks,
     shown,
@@ -149,7 +150,8 @@ def _take(name: str, reading: Reading, *, partial: bool) -> Taken:
         entries, partitions = asyncio.run(read_whole(name, reading))
         return Taken(name, "sqlite", entries, partitions=partitions)
     with working(f"reading {name}"):
-        dump = open_dump(path_of(name), reading.opening())
+        how = reading.opening()
+        dump = open_dump(path_of(name), how)
     if not partial:
         check_whole(name, dump)
     return Taken(
@@ -160,6 +162,7 @@ def _take(name: str, reading: Reading, *, partial: bool) -> Taken:
         problems=tuple(map(shown, dump.problems)),
         lossy=not all(problem.assumed for problem in dump.problems),
         remarks=remarks(dump),
+        partitions=partitions_in(name, dump, how),
     )
 
 

@@ -86,6 +86,19 @@ def log_options(command: Command) -> Command:
     return worker_options(with_reading)  # type: ignore[return-value]  # click changes the type
 
 
+def _numbers(
+    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> dict[str, int]:
+    """Numbers by topic, as `TOPIC=N` tells them."""
+    found = {}
+    for text in given:
+        topic, _, number = text.rpartition("=")
+        if not topic or not number.isascii() or not number.isdecimal():
+            raise click.BadParameter(f"{text!r} is not of the form TOPIC=N")
+        found[topic] = int(number)
+    return found
+
+
 _FORM_OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--format", metavar="NAME", help="Format of a dump, if it is not detected."),
     click.option("--topic", metavar="NAME", help="Topic of a dump that does not name it."),
@@ -101,6 +114,14 @@ _FORM_OPTIONS: tuple[Callable[[Any], Any], ...] = (
         metavar="TEXT",
         default="null",
         help="What the console consumer printed for null. [default: null]",
+    ),
+    click.option(
+        "--partitions",
+        metavar="TOPIC=N",
+        multiple=True,
+        callback=_numbers,
+        help="Number of partitions of a dump's topic: offsets=25. [default: as many as its records "
+        "need, unless the dump tells it]",
     ),
 )
 

@@ -313,7 +313,7 @@ async def _following(
                 follower,
                 service.dialect,
                 service.plugins,
-                planner=Planning(follower, context),
+                planner=Planning(follower, context, found.assumed),
                 cluster_id=found.cluster_id,
                 worker=worker,
                 log=found.log,

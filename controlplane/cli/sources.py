@@ -38,6 +38,8 @@ class Source(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
     cluster_id: str | None = None
     """What the cluster calls itself; None: it is no cluster."""
+    assumed: frozenset[str] = frozenset()
+    """Topics that may have more partitions than the log shows (`Opened.assumed`)."""
 
     async def fold(self, profile: Profile, *, trace: bool = False) -> Fold:
         """The log as a worker of this release knows it."""
@@ -118,7 +120,8 @@ async def opened(
         cut = await _cut(log, as_of, topics)
         stop = dict(sorted(cut.ends.items()))
         problems = (*cut.notices, *found.problems)
-        yield Source(where, log, topics, exactly_once, stop, problems, found.cluster_id)
+        known = found.cluster_id, found.assumed
+        yield Source(where, log, topics, exactly_once, stop, problems, *known)
         _tell(where, problems)  # beside an answer; where there is none, the refusal says it all
     finally:
         await log.close()

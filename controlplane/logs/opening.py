@@ -1,6 +1,7 @@
 """Opening any log by its name: `kafka://host:port`, an embedded log, a file that holds a dump."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,6 +30,8 @@ class DumpForm(msgspec.Struct, frozen=True):
     topic: str | None = None
     partition: int = 0
     null: str = "null"
+    partitions: dict[str, int] = {}
+    """Number of partitions by topic (`offsets`, `status`, or a name in full)."""
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -56,6 +59,8 @@ class Opened(NamedTuple):
     problems: tuple[str, ...] = ()
     cluster_id: str | None = None
     """What a cluster, or an embedded log, calls itself; None: it has no name."""
+    assumed: frozenset[str] = frozenset()
+    """Topics of a dump that may have more partitions than its records show."""
 
 
 async def open_log(where: str, how: Opening | None = None) -> Opened:
@@ -91,7 +96,9 @@ async def _open(where: str, how: Opening) -> Opened:
     check_form(where, dump.format, how.form)
     check_whole(where, dump)
     problems = (*map(shown, dump.problems), *remarks(dump))
-    return Opened(await memory_log(dump.entries), dump.format, problems)
+    known = partitions_in(where, dump, how)
+    memory, assumed = await memory_log(dump.entries, known), _assumed(dump, known, how.topics)
+    return Opened(memory, dump.format, problems, assumed=assumed)
 
 
 def check_form(where: str, format_found: str, form: DumpForm) -> None:
@@ -101,15 +108,16 @@ def check_form(where: str, format_found: str, form: DumpForm) -> None:
     """
     usual = DumpForm()
     told = [name for name in form.__struct_fields__ if getattr(form, name) != getattr(usual, name)]
-    heard = _HEARD.get(format_found, ("format",))
+    heard = _HEARD.get(format_found, _EVERY_DUMP)
     ignored = [name for name in told if name not in heard]
     if ignored:
         which = "is no dump" if format_found in ("kafka", "sqlite") else f"is a {format_found} dump"
-        raise LogNotUsable(f"{where} {which}, so its {ignored[0]} is not to be told: leave it out")
+        raise LogNotUsable(f"{where} {which}: leave out --{ignored[0]}")
 
 
+_EVERY_DUMP = ("format", "partitions")
 _HEARD = {"kafka": (), "sqlite": (), "console": DumpForm.__struct_fields__}
-"""What of a form is heard by which format; all dumps hear which format they have."""
+"""What of a form is heard by which format; all dumps hear `_EVERY_DUMP`."""
 
 
 def open_dump(path: Path, how: Opening) -> Dump:
@@ -196,10 +204,10 @@ async def _check(reader: "KafkaReader", how: Opening) -> None:
             raise LogNotUsable(f"{problem}{how.naming and f' ({how.naming})'}")
 
 
-async def memory_log(entries: list[Entry]) -> MemoryLog:
-    """A log in memory that holds these entries."""
+async def memory_log(entries: list[Entry], known: Mapping[str, int] | None = None) -> MemoryLog:
+    """A log in memory that holds these entries; topics have as many partitions as is known."""
     log = MemoryLog()
-    for topic, partitions in partitions_of(entries).items():
+    for topic, partitions in _more(partitions_of(entries), known or {}).items():
         await log.create_topic(topic, partitions)
     await log.put(entries)
     return log
@@ -211,3 +219,34 @@ def partitions_of(entries: list[Entry]) -> dict[str, int]:
     for entry in entries:
         partitions[entry.topic] = max(partitions.get(entry.topic, 0), entry.partition + 1)
     return partitions
+
+
+def partitions_in(where: str, dump: Dump, how: Opening) -> dict[str, int]:
+    """Number of partitions by topic, as a dump tells it or the caller does.
+
+    Raises:
+        LogNotUsable: the dump has records in more partitions, or no such topic.
+    """
+    needed = partitions_of(dump.entries)
+    known = _more(dump.partitions, {topic: needed.get(topic, 0) for topic in dump.partitions})
+    for name, number in how.form.partitions.items():
+        topic = getattr(how.topics, name, name)
+        if topic not in needed and topic not in msgspec.structs.astuple(how.topics):
+            there = ", ".join(sorted(needed)) or "none"
+            raise LogNotUsable(f"{where} has no topic {topic} (its topics: {there})")
+        least = max(needed.get(topic, 0), known.get(topic, 0))
+        if number < least:
+            raise LogNotUsable(
+                f"{where} has {least} partitions of {topic}: {name}={number} is too few"
+            )
+        known[topic] = number
+    return known
+
+
+def _assumed(dump: Dump, known: Mapping[str, int], topics: Topics) -> frozenset[str]:
+    """Topics whose number of partitions is only that of the records. Config topics have one."""
+    return frozenset(partitions_of(dump.entries)) - known.keys() - {topics.config}
+
+
+def _more(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {topic: max(one.get(topic, 0), other.get(topic, 0)) for topic in (*one, *other)}

@@ -37,7 +37,7 @@ def test_the_form_of_what_is_no_dump(embedded: Path, option: list[str], what: st
     """It would be ignored, for an embedded log as for a cluster."""
     for where in (embedded, "kafka://127.0.0.1:1"):
         said = refusal(call("inspect", where, *option))
-        assert f"{where} is no dump, so its {what} is not to be told: leave it out" in said
+        assert f"{where} is no dump: leave out --{what}" in said
 
 
 @pytest.mark.parametrize("command", ["inspect", "import"])
@@ -46,7 +46,7 @@ def test_the_topic_of_a_dump_that_names_it(histories: Path, tmp_path: Path, comm
     log = histories / "life-3.9.log.jsonl"
     target = [tmp_path / "new.db"] if command == "import" else []
     said = refusal(call(command, log, *target, "--topic", "connect-configs"))
-    assert "is a histories dump, so its topic is not to be told" in said
+    assert "is a histories dump: leave out --topic" in said
     assert not list(tmp_path.iterdir())
 
 

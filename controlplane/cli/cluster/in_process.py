@@ -90,7 +90,7 @@ async def _read(where: str, told: Configuration, need: Need) -> AsyncIterator[Ap
                     follower,
                     profile,
                     plugins,
-                    planner=Planning(follower, context),
+                    planner=Planning(follower, context, found.assumed),
                     cluster_id=found.cluster_id,
                     log=found.log,
                     watching=Watching(follower, found.log, profile),

@@ -20,7 +20,7 @@ from controlplane.cli.options import (
     read_profile,
     trust_option,
 )
-from controlplane.cli.plan.foreseen import Foreseen, foresee
+from controlplane.cli.plan.foreseen import Foreseen, foresee, of_partitions
 from controlplane.cli.plan.shown import print_document, print_plan
 from controlplane.cli.printing import print_json, say
 from controlplane.cli.sources import Source, opened
@@ -150,6 +150,8 @@ async def _answer(
             found = foresee(state, command, question.context, question.group, believe_hooks=believe)
             if isinstance(found.decision, Rejected):
                 raise refused(found.decision)
+            assumed = of_partitions(found.decision, state, source.assumed)
+            found = found._replace(assumed=(*found.assumed, *assumed))
         except RestError as error:
             _refuse(source, question, error)
             raise SystemExit(FOUND) from None

@@ -1,6 +1,6 @@
 """A decision at a point of a log, with what had to be assumed of the world for it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -28,6 +28,7 @@ from controlplane.core.plan import (
     assumption,
 )
 from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
+from controlplane.core.safe_text import count
 from controlplane.core.state import ClusterState
 
 _WITH_CONFIG = (CreateConnector, PutConfig, PatchConfig, RestoreConnector)
@@ -84,6 +85,20 @@ def foresee(  # noqa: PLR0913 - options, by name only
             outcome = _hooked(decision, context.plugins)
             assumed.append(_of_hook(decision, outcome))
         context = msgspec.structs.replace(context, hooks=(*context.hooks, outcome))
+
+
+def of_partitions(
+    plan: Plan, state: ClusterState, topics: Iterable[str], *, advises: bool = True
+) -> Iterator[str]:
+    """Sentences about partitions that are assumed: `topics` may have more than the log shows."""
+    drafts = [draft for step in plan.steps for draft in step.records]
+    placed = {draft.topic for draft in drafts if draft.partition is None}
+    for topic in sorted(placed & {*topics}):
+        number = sum(one == topic for one, _ in state.ends)
+        short = state.topics.short(topic)
+        advice = f"; --partitions {short}=N tells it" if advises else ""
+        shown = count(number, "partition")
+        yield f"{topic} has {shown}, as many as the dump shows{advice}"
 
 
 def _hooked(question: AskHook, plugins: Plugins) -> HookOutcome:

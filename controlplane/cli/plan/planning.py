@@ -1,8 +1,10 @@
 """Plans for whoever asks over HTTP, of a log that is only read here."""
 
+from collections.abc import Iterable
+
 import msgspec
 
-from controlplane.cli.plan.foreseen import foresee
+from controlplane.cli.plan.foreseen import foresee, of_partitions
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
 from controlplane.core.plan import Plan, Rejected
@@ -13,9 +15,11 @@ from controlplane.follower import Follower
 class Planning:
     """Decides commands by what a follower knows, and carries none out (`rest.calls.Planner`)."""
 
-    def __init__(self, follower: Follower, context: Context) -> None:
+    def __init__(self, follower: Follower, context: Context, assumed: Iterable[str] = ()) -> None:
+        """`assumed` are topics that may have more partitions than the log shows."""
         self._follower = follower
         self._context = context
+        self._assumed = tuple(assumed)
 
     async def plan(
         self, command: AnyCommand, *, profile: Profile | None, believe_hooks: bool
@@ -26,4 +30,5 @@ class Planning:
         found = foresee(state, command, context, believe_hooks=believe_hooks, advises=False)
         if isinstance(found.decision, Rejected):
             return found.decision
-        return msgspec.structs.replace(found.decision, assumed=found.assumed)
+        partitions = of_partitions(found.decision, state, self._assumed, advises=False)
+        return msgspec.structs.replace(found.decision, assumed=(*found.assumed, *partitions))

@@ -7,6 +7,7 @@ import msgspec
 
 from controlplane.core.entry import Entry, Position
 from controlplane.core.moments import position_text
+from controlplane.core.topic_names import is_legal
 from controlplane.logs.dumps.remarks import Remark, remark
 
 REPLACEMENT = "\ufffd".encode()
@@ -39,6 +40,18 @@ class Dump(msgspec.Struct, frozen=True):
     about: dict[str, Any]
     remarks: list[Remark] = []
     """What tools said about themselves in between: nothing is lost by it."""
+
+    @property
+    def partitions(self) -> dict[str, int]:
+        """Number of partitions by topic, where the file tells it (`end`: ends by partition)."""
+        ends = self.about.get("end")
+        if not isinstance(ends, dict):
+            return {}
+        return {
+            topic: len(parts)
+            for topic, parts in ends.items()
+            if is_legal(topic) and isinstance(parts, list) and parts
+        }
 
 
 class Line(NamedTuple):

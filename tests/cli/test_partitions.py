@@ -1,0 +1,158 @@
+"""Partitions of topics: as many as a dump tells, or as an option does; else `plan` says so."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.core.partitioner import partition_of
+from controlplane.logs.sqlite import SqliteLog
+from tests.cli.calling import call, refusal
+
+PARTITIONS = 5
+KEY = next(
+    key
+    for key in (f'["orders",{{"filename":"/{n}"}}]' for n in range(100))
+    if partition_of(key.encode(), PARTITIONS) == 2 and partition_of(key.encode(), 3) != 2
+)
+"""An offset in partition 2 of five; of three partitions it would be another one."""
+
+CONFIG = '{"properties":{"connector.class":"FileStreamSource","topic":"t","file":"/f"}}'
+RECORDS = [
+    ("connect-configs", 0, "connector-orders", CONFIG),
+    ("connect-configs", 0, "commit-orders", '{"tasks":0}'),
+    ("connect-configs", 0, "target-state-orders", '{"state":"PAUSED","state.v2":"STOPPED"}'),
+    ("connect-offsets", 2, KEY, '{"position":1}'),
+    ("connect-status", 0, "status-task-x-0", None),
+]
+RESET = ("DELETE", "/connectors/orders/offsets")
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    """A recorded log whose last partitions are empty; its story tells how many there are."""
+    ends = {"connect-configs": [3], "connect-offsets": [0, 0, 1, 0, 0], "connect-status": [1, 0, 0]}
+    lines: list[dict[str, Any]] = [{"history": "few", "end": ends, "records": len(RECORDS)}]
+    offsets: dict[tuple[str, int], int] = {}
+    for at, (topic, partition, key, value) in enumerate(RECORDS):
+        offset = offsets.get((topic, partition), 0)
+        offsets[topic, partition] = offset + 1
+        place = {"topic": topic, "partition": partition, "offset": offset, "timestamp": at}
+        lines.append({**place, "key": key, "value": value})
+    return written(tmp_path / "few.log.jsonl", lines)
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    """The same as `kcat -J` prints it: it cannot know of empty partitions."""
+    lines = [
+        {"topic": topic, "partition": partition, "offset": at, "ts": 1 + at, "tstype": "create"}
+        | {"broker": 1, "key": key, "payload": value}
+        for at, (topic, partition, key, value) in enumerate(RECORDS)
+    ]
+    return written(tmp_path / "few.kcat", lines)
+
+
+def written(path: Path, lines: list[dict[str, Any]]) -> Path:
+    """A file with a document a line."""
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    return path
+
+
+def planned(log: Path, *options: str) -> Any:
+    """The plan of a reset."""
+    said = call("plan", log, "--profile", "3.9", *options, *RESET, "-o", "json")
+    assert said.code == 0, said
+    return said.json
+
+
+def partition(document: Any) -> int:
+    """The partition of the one tombstone."""
+    (record,) = [
+        record
+        for step in document["steps"]
+        for record in step["records"]
+        if record["topic"] == "connect-offsets"
+    ]
+    return int(record["partition"])
+
+
+def topics(path: Path) -> Mapping[str, int]:
+    """The topics of an embedded log."""
+
+    async def read() -> Mapping[str, int]:
+        log = await SqliteLog.open(path, create=False, read_only=True)
+        try:
+            return await log.topics()
+        finally:
+            await log.close()
+
+    return asyncio.run(read())
+
+
+def test_a_plan_on_a_history_names_the_partition_in_which_the_old_value_lies(history: Path) -> None:
+    """Nothing is assumed of partitions: the story tells how many there are."""
+    document = planned(history)
+    assert partition(document) == 2
+    assert not [one for one in document["assumed"] if "partition" in one]
+
+
+def test_a_copy_of_a_history_has_the_partitions_of_the_cluster(
+    history: Path, tmp_path: Path
+) -> None:
+    """So whoever serves the copy writes into the partition in which the old value lies."""
+    assert call("import", history, tmp_path / "copy.db").code == 0
+    assert topics(tmp_path / "copy.db") == {
+        "connect-configs": 1,
+        "connect-offsets": PARTITIONS,
+        "connect-status": 3,
+    }
+    assert partition(planned(tmp_path / "copy.db")) == 2
+
+
+def test_a_plan_on_a_dump_says_that_the_partition_is_assumed(dump: Path) -> None:
+    """The option that tells it is named, and believed."""
+    said = call("plan", dump, "--profile", "3.9", *RESET)
+    assert (
+        "assumed: connect-offsets has 3 partitions, as many as the dump shows; "
+        "--partitions offsets=N tells it"
+    ) in " ".join(said.out.split())
+    document = planned(dump, "--partitions", "offsets=5")
+    assert partition(document) == 2
+    assert not [one for one in document["assumed"] if "partition" in one]
+
+
+def test_a_copy_of_a_dump_has_as_many_partitions_as_the_option_tells(
+    dump: Path, tmp_path: Path
+) -> None:
+    """A topic can be named in full, too."""
+    told = ("--partitions", "connect-offsets=5", "--partitions", "status=3")
+    assert call("import", dump, tmp_path / "copy.db", *told).code == 0
+    assert topics(tmp_path / "copy.db")["connect-offsets"] == PARTITIONS
+    assert topics(tmp_path / "copy.db")["connect-status"] == 3
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ("offsets=2", "has 3 partitions of connect-offsets: offsets=2 is too few"),
+        ("offsett=5", "has no topic offsett"),
+        ("offsets", "is not of the form TOPIC=N"),
+        ("offsets=-1", "is not of the form TOPIC=N"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(dump: Path, told: str, sentence: str) -> None:
+    """One sentence that says what to do."""
+    said = call("plan", dump, *RESET, "--partitions", told, columns=200)
+    assert said.code == 2
+    assert sentence in " ".join(said.err.split())
+
+
+def test_a_log_that_knows_its_partitions_is_not_told_them(history: Path, tmp_path: Path) -> None:
+    """What would be ignored is most likely meant for another file."""
+    call("import", history, tmp_path / "copy.db")
+    told = refusal(call("plan", tmp_path / "copy.db", *RESET, "--partitions", "offsets=5"))
+    assert "is no dump: leave out --partitions" in told
