@@ -143,7 +143,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = (
     Behaviour("patches_configs", "KIP-477", _from("3.8.0")),
     Behaviour("records_bounded", "max.request.size", _from("0.9.0.0"), kip=False),
     Behaviour("names_lose_surrogates", "String#getBytes", _from("0.9.0.0"), kip=False),
-    Behaviour("own_offsets_anywhere", "KIP-618", _from("3.3.0"), kip=False),
+    Behaviour("own_offsets_anywhere", "KIP-618", _from("0.9.0.0"), kip=False),
     Behaviour("patch_may_rename", "ConnectorsResource", _from("3.8.0"), kip=False),
     Behaviour("restarts", "KIP-52", _from("0.10.0.0")),
     Behaviour("restarts_concurrently", "DistributedHerder", _from("0.10.0.0"), kip=False),

@@ -11,11 +11,12 @@ once, under its first release).
 
 import re
 from functools import cache, lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from controlplane.core.behaviours import BEHAVIOURS, Behaviour
+from controlplane.core.bundled import JACKSONS, SERVERS, Jackson, Jetty
 
 CrossOrigin = Literal["filter", "handler", "ours"]
 HugeExponent = Literal["infinity_or_zero", "infinity_only", "undecodable"]
@@ -289,6 +290,16 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         """The release of Kafka whose plugins it has: for `kip` the newest."""
         return NEWEST if self.release == KIP else self.release
 
+    @property
+    def jetty(self) -> Jetty:
+        """The HTTP server of the release; for `kip` that of the newest."""
+        return _bundled(SERVERS, self.kafka_release)
+
+    @property
+    def jackson(self) -> Jackson:
+        """The library that reads bodies in the release."""
+        return _bundled(JACKSONS, self.kafka_release)
+
     def within(self, since: str | None, until: str | None) -> bool:
         """Whether the release lies in a span; None: the span has no such end."""
         at = _number(self.kafka_release)
@@ -355,6 +366,15 @@ def _profile(release: str) -> Profile:
     newest = _profile(NEWEST)
     ours = {row.field: row.kip for row in BEHAVIOURS if row.kip is not None}
     return msgspec.structs.replace(newest, release=KIP, **ours)
+
+
+_Library = TypeVar("_Library")
+
+
+def _bundled(table: tuple[tuple[str, _Library], ...], release: str) -> _Library:
+    """The row of a table of libraries that holds for a release."""
+    at = _number(release)
+    return next(library for first, library in reversed(table) if _number(first) <= at)
 
 
 class Resolved(NamedTuple):

@@ -31,7 +31,6 @@ from controlplane.rest.errors import (
     NOTICE,
     Answer,
     BadQuestion,
-    BadTarget,
     Failed,
     MissingMediaType,
     NotReady,
@@ -39,6 +38,7 @@ from controlplane.rest.errors import (
     allowed,
 )
 from controlplane.rest.leaving import ClientLeft, unless_left
+from controlplane.rest.pages import Refused
 from controlplane.rest.repeating import Repeat
 from controlplane.rest.requests import Request, as_accepted, read_request
 from controlplane.rest.wire import response
@@ -47,9 +47,6 @@ __all__ = ["NOTICE", "App"]
 
 CLIENT_LEFT = 499
 """Status of a request in the log whose client left before the answer; it is sent to nobody."""
-
-PAGED = ("GET", "HEAD", "POST")
-"""Methods for which Jetty 12 writes a page about a path that it refuses."""
 
 
 class App:
@@ -108,8 +105,8 @@ class App:
     async def _answer_or_error(self, request: Request, receive: Receive | None) -> Answer:
         try:
             return await self._answer(request, receive)
-        except BadTarget as error:
-            return error.answer() if request.method in PAGED else error.bare()
+        except Refused as error:
+            return error.paged(request.method, request.base)
         except RestError as error:
             return error.answer()
         except LogError as error:
@@ -139,7 +136,8 @@ class App:
         body = None
         if endpoint.reads_body and receive is not None:
             body = await _body_of(receive)
-            if body and endpoint.consumes_json(profile) and "content-type" not in request.headers:
+            untold = endpoint.needs_type(profile) and "content-type" not in request.headers
+            if body and untold:
                 raise MissingMediaType
         work = endpoint.answer(Call(self._service, request, profile, names, query, body))
         if endpoint.reads_log and receive is not None:

@@ -1,10 +1,9 @@
 """The only place that knows HTTP status codes, and how Connect words what it refuses.
 
-Sorted by whose fault it is: `NotFound` and `BadTarget` are the asker's, `Failed` is the worker's.
+Sorted by whose fault it is: `NotFound` and `BadRequest` are the asker's, `Failed` is the worker's.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from html import escape
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -254,19 +253,12 @@ class HeadTooLarge(_Ending):
     """The target or the headers of a request are longer than they may be."""
 
     status = HEADERS_TOO_LARGE
-    reason = "Request Header Fields Too Large"
-
-    def page(self) -> Answer:
-        """What the server of releases up to 3.9 sends instead, before Connect sees anything."""
-        page = f"<h1>Bad Message {self.status}</h1><pre>reason: {self.reason}</pre>"
-        return Answer(self.status, page, HTML, {"connection": "close"})
 
 
 class TargetTooLong(HeadTooLarge):
     """The target alone is too long."""
 
     status = URI_TOO_LONG
-    reason = "URI Too Long"
 
 
 class TooBusy(RestError):
@@ -297,45 +289,3 @@ def refused(rejected: Rejected) -> RestError:
         return NoSuchPath()
     error = _REFUSALS[rejected.reason]
     return error() if rejected.text is None else error(rejected.text)
-
-
-class BadTarget(RestError):
-    """Jetty 12 refuses it, mostly for its path, before anything of Connect sees it.
-
-    `uri` is what its page says was asked for.
-    """
-
-    status = BAD_REQUEST
-
-    def __init__(self, message: str, uri: str = "/badURI") -> None:
-        super().__init__(message)
-        self.uri = uri
-
-    def answer(self) -> Answer:
-        """The page of the server that releases 4.x run on."""
-        uri = escape(self.uri, quote=False)
-        page = _PAGE.format(status=self.status, reason=self, uri=uri)
-        return Answer(self.status, page, HTML, NOT_KEPT)
-
-    def bare(self) -> Answer:
-        """The same for methods that get no page."""
-        return Answer(self.status, "", None, NOT_KEPT)
-
-
-_PAGE = """<html>
-<head>
-<meta http-equiv="Content-Type" content="text/html;charset=ISO-8859-1"/>
-<title>Error {status} {reason}</title>
-</head>
-<body>
-<h2>HTTP ERROR {status} {reason}</h2>
-<table>
-<tr><th>URI:</th><td>{uri}</td></tr>
-<tr><th>STATUS:</th><td>{status}</td></tr>
-<tr><th>MESSAGE:</th><td>{reason}</td></tr>
-</table>
-<hr/><a href="https://jetty.org/">Powered by Jetty:// 12.0.34</a><hr/>
-
-</body>
-</html>
-"""

@@ -1,57 +1,172 @@
 """Pages about requests that no resource gets to see: the HTTP server or Jersey cannot read them.
 
-Releases up to 3.9 run on Jetty 9.4, which is terse about a request line; whatever Jersey gives up
-on gets its page for errors. What Jetty 12 refuses besides is `errors.BadTarget`.
+Releases up to 3.9 run on Jetty 9, which is terse about a request line; what Jersey gives up on gets
+Jetty's page for errors. Jetty 12, from 4.0 on, writes its page in any case.
 """
 
+from collections.abc import Mapping
 from html import escape
+from types import MappingProxyType
 
-from controlplane.rest.errors import BAD_REQUEST, HTML, NOT_KEPT, Answer, RestError
+from controlplane.core.bundled import Page
+from controlplane.core.profiles import Profile
+from controlplane.rest.errors import (
+    BAD_REQUEST,
+    HEADERS_TOO_LARGE,
+    HTML,
+    NOT_FOUND,
+    NOT_KEPT,
+    URI_TOO_LONG,
+    Answer,
+    NoSuchPath,
+    RestError,
+)
+
+PAGED = ("GET", "HEAD", "POST")
+"""Methods for which Jetty writes a page."""
+
+BAD_URI = "/badURI"
+BAD_MESSAGE = "/badMessage"
+"""Stand in Jetty 12's pages for a path that it refuses, and for a request line."""
 
 
-class BadMessage(RestError):
-    """Jetty cannot read the target."""
+class Refused(RestError):
+    """A request that the server of a release refuses before Connect sees it.
+
+    `uri` is what its page says was asked for; `based`: behind the address of the service.
+    """
 
     status = BAD_REQUEST
+    servlet = "org.glassfish.jersey.servlet.ServletContainer-0"
+    """Servlet that the pages of Jetty 9 name; behind the dash stands a hash of no meaning."""
 
-    def __init__(self) -> None:
-        super().__init__("Bad Request")
+    def __init__(
+        self, profile: Profile, reason: str = "Bad Request", uri: str = "", *, based: bool = False
+    ) -> None:
+        super().__init__(reason)
+        self.profile = profile
+        self.uri = uri
+        self.based = based
 
     def answer(self) -> Answer:
-        """One line, kept by whoever wants to."""
+        """The answer to a `GET`."""
+        return self.paged("GET", "")
+
+    def paged(self, method: str, base: str) -> Answer:
+        """The server's page; `base` is the address of the service."""
+        if method in PAGED or self.uri == BAD_MESSAGE:
+            return Answer(self.status, self._page(base), HTML, NOT_KEPT)
+        twelve = self.profile.rest_server == "jetty 12"
+        return Answer(self.status, "", None, NOT_KEPT if twelve else {})
+
+    def _page(self, base: str) -> str:
+        jetty = self.profile.jetty
+        return _PAGES[jetty.page].format(
+            status=self.status,
+            reason=escape(str(self)),
+            uri=escape(base * self.based + self.uri, quote=False),
+            servlet=self.servlet,
+            home=jetty.home,
+            version=jetty.version,
+        )
+
+
+class Unreadable(Refused):
+    """Jersey on Jetty 9 cannot read the path, or what the body is said to be."""
+
+    def __init__(self, profile: Profile, path: str) -> None:
+        super().__init__(profile, uri=path)
+
+
+class BadTarget(Refused):
+    """Jetty 12 refuses the target, mostly for its path."""
+
+
+class Whole(Refused):
+    """The target `*`, which stands for the whole server: no release has a use for it."""
+
+    servlet = "-"
+
+    def paged(self, method: str, base: str) -> Answer:
+        """A page, or what the server says of methods in general."""
+        if method != "OPTIONS":
+            return super().paged(method, base)
+        if self.profile.rest_server == "jetty 12":
+            return Answer(NOT_FOUND, "", None, NOT_KEPT)
+        return NoSuchPath().answer()
+
+
+class BadAccept(Refused):
+    """Jersey cannot read the header `Accept`, and so knows no type for a page."""
+
+    def paged(self, *_: str) -> Answer:
+        """An answer without a page."""
+        return Answer(self.status, "", None, NOT_KEPT)
+
+
+class BadMessage(Refused):
+    """Jetty cannot read the request line. Jetty 9 says so in one line, whatever the method."""
+
+    def __init__(self, profile: Profile, reason: str = "Bad Request") -> None:
+        super().__init__(profile, reason, BAD_MESSAGE)
+
+    def paged(self, method: str, base: str) -> Answer:
+        """One line, or the page of Jetty 12."""
+        if self.profile.rest_server == "jetty 12":
+            return super().paged(method, base)
         page = f"<h1>Bad Message {self.status}</h1><pre>reason: {self}</pre>"
         return Answer(self.status, page, HTML)
 
 
-class Unreadable(RestError):
-    """Jersey cannot read the path, or what the body is said to be."""
-
-    status = BAD_REQUEST
-
-    def __init__(self, path: str) -> None:
-        super().__init__("Bad Request")
-        self.path = path
-
-    def answer(self) -> Answer:
-        """Jetty's page for errors."""
-        page = _PAGE.format(status=self.status, reason=self, path=escape(self.path, quote=False))
-        return Answer(self.status, page, HTML, NOT_KEPT)
+_REASONS: Mapping[int, str] = MappingProxyType(
+    {URI_TOO_LONG: "URI Too Long", HEADERS_TOO_LARGE: "Request Header Fields Too Large"}
+)
 
 
-_PAGE = """<html>
+class TooLongForServer(BadMessage):
+    """Target or headers are longer than the server reads; it then closes the connection."""
+
+    def __init__(self, profile: Profile, status: int, path: str) -> None:
+        super().__init__(profile, _REASONS[status])
+        self.status = status
+        if status == HEADERS_TOO_LARGE:
+            self.uri = path
+
+    def paged(self, method: str, base: str) -> Answer:
+        """The same, and the end of the connection."""
+        given = super().paged(method, base)
+        return given._replace(headers={**given.headers, "connection": "close"})
+
+
+_HEAD = """<html>
 <head>
-<meta http-equiv="Content-Type" content="text/html;charset=ISO-8859-1"/>
-<title>Error {status} {reason}</title>
+<meta http-equiv="Content-Type" content="text/html;charset={charset}"/>
+<title>Error {{status}} {{reason}}</title>
 </head>
-<body><h2>HTTP ERROR {status} {reason}</h2>
+"""
+_ROWS = """<h2>HTTP ERROR {status} {reason}</h2>
 <table>
-<tr><th>URI:</th><td>{path}</td></tr>
+<tr><th>URI:</th><td>{uri}</td></tr>
 <tr><th>STATUS:</th><td>{status}</td></tr>
 <tr><th>MESSAGE:</th><td>{reason}</td></tr>
-<tr><th>SERVLET:</th><td>org.glassfish.jersey.servlet.ServletContainer-0</td></tr>
-</table>
-<hr/><a href="https://jetty.org/">Powered by Jetty:// 9.4.57.v20241219</a><hr/>
+"""
+_SERVLET = "<tr><th>SERVLET:</th><td>{servlet}</td></tr>\n"
+_PROBLEM = """<h2>HTTP ERROR {status}</h2>
+<p>Problem accessing {uri}. Reason:
+<pre>    {reason}</pre></p>"""
+_FOOT = """<a href="{home}">Powered by Jetty:// {version}</a><hr/>
 
 </body>
 </html>
 """
+_OLD = _HEAD.format(charset="utf-8")
+_NEW = _HEAD.format(charset="ISO-8859-1")
+
+_PAGES: Mapping[Page, str] = MappingProxyType(
+    {
+        "problem": f"{_OLD}<body>{_PROBLEM}<hr>{_FOOT}",
+        "old table": f"{_OLD}<body>{_ROWS}{_SERVLET}</table>\n<hr>{_FOOT}",
+        "table": f"{_NEW}<body>{_ROWS}{_SERVLET}</table>\n<hr/>{_FOOT}",
+        "table of 12": f"{_NEW}<body>\n{_ROWS}</table>\n<hr/>{_FOOT}",
+    }
+)

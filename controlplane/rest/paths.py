@@ -6,8 +6,8 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, unquote
 
 from controlplane.core.profiles import Profile
-from controlplane.rest.errors import BadRequest, BadTarget, NoSuchPath
-from controlplane.rest.pages import BadMessage, Unreadable
+from controlplane.rest.errors import BadRequest, NoSuchPath
+from controlplane.rest.pages import BAD_MESSAGE, BAD_URI, BadMessage, BadTarget, Unreadable, Whole
 
 
 class Target(NamedTuple):
@@ -26,14 +26,22 @@ def parse_target(raw: str, profile: Profile) -> Target:
         NoSuchPath: it has an empty segment.
     """
     path, _, query = raw.partition("#")[0].partition("?")
-    _REFUSING[profile.rest_server](path)
+    _REFUSING[profile.rest_server](path, profile)
     # Matrix parameters are dropped from any segment, a trailing slash is accepted everywhere.
     parts = [part.partition(";")[0] for part in path.removeprefix("/").split("/")]
     if parts[-1] == "":
         parts.pop()
     if "" in parts:
         raise NoSuchPath
-    return Target(tuple(map(unquote, parts)), parse_qs(query, keep_blank_values=True))
+    return Target(tuple(map(_decoded, parts)), parse_qs(query, keep_blank_values=True))
+
+
+_ENCODED_SURROGATE = re.compile(r"%ED%[AB][0-9A-F]%[89AB][0-9A-F]", re.IGNORECASE)
+
+
+def _decoded(part: str) -> str:
+    """A segment without its escapes, where Java replaces half a surrogate pair as one."""
+    return unquote(_ENCODED_SURROGATE.sub("%EF%BF%BD", part))
 
 
 def matches(template: tuple[str, ...], segments: tuple[str, ...]) -> bool:
@@ -64,7 +72,7 @@ _BEGINNINGS = ("/", "*")
 _NO_ESCAPE = re.compile(r"%(?![0-9a-f]{2}).{0,2}", re.IGNORECASE)
 
 
-def _refuse_unreadable(path: str) -> None:
+def _refuse_unreadable(path: str, _: Profile) -> None:
     """Refuse what we cannot read."""
     if not path.startswith(_BEGINNINGS):
         raise BadRequest("The target of a request has to be a path that begins with a slash")
@@ -74,44 +82,80 @@ def _refuse_unreadable(path: str) -> None:
         raise BadRequest(f"{told}: write a percent sign as %25")
 
 
-_MALFORMED = re.compile(r"%(?![0-9a-f]{2}|u[0-9a-f]{4})|%00|\ufffd", re.IGNORECASE)
-"""Escapes that are none, NUL, and bytes that were no UTF-8."""
+_MALFORMED = re.compile(r"%(?![0-9a-f]{2}|u[0-9a-f]{4})|\ufffd", re.IGNORECASE)
+"""Escapes that are none, and bytes that were no UTF-8."""
+
+_PATH_PARAMETERS = re.compile(r"/(\.|%2e){1,2};[^/]*(?=/)", re.IGNORECASE)
+"""`.` or `..` with parameters."""
 
 
-def _refuse_malformed(path: str) -> None:
+def _refuse_malformed(path: str, profile: Profile) -> None:
     """Refuse what Jetty 9 does, and Jersey behind it."""
-    if _MALFORMED.search(path) or not path.startswith(_BEGINNINGS):
-        raise BadMessage
+    jetty = profile.jetty
+    if path == "*":
+        raise Whole(profile, uri=path)
+    if not path.startswith("/"):
+        raise BadMessage(profile, jetty.relative if path else "Bad URI")
+    if _MALFORMED.search(path) or ("%00" in path and not jetty.takes_nul):
+        raise BadMessage(profile)
+    if jetty.path_parameters and _PATH_PARAMETERS.search(path):
+        raise BadMessage(profile, jetty.path_parameters)
+    if _leaves_root(path):
+        raise BadMessage(profile, jetty.above_root)
     if "{" in path or "}" in path:
-        raise Unreadable(path)
+        raise Unreadable(profile, path)
+
+
+def _leaves_root(path: str) -> bool:
+    """Whether `..` lead above the root."""
+    depth = 0
+    for part in path.split("/")[1:]:
+        name = unquote(part.partition(";")[0])
+        depth += {"..": -1, ".": 0, "": 0}.get(name, 1)
+        if depth < 0:
+            return True
+    return False
 
 
 _UTF_16 = re.compile(r"%u[0-9a-f]{4}", re.IGNORECASE)
 
 # In the order in which the server lists them when there are several.
-_AMBIGUITIES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"/(%2e|\.)*%2e(%2e|\.)*(?=[/;]|$)", re.IGNORECASE), "Ambiguous URI path segment"),
+_AMBIGUITIES: tuple[tuple[re.Pattern[str] | None, str], ...] = (
+    (re.compile(r"/(%2e|\.)*%2e(%2e|\.)*(?=/|$)", re.IGNORECASE), "Ambiguous URI path segment"),
     (re.compile(r"//"), "Ambiguous URI empty segment"),
     (re.compile(r"%2f", re.IGNORECASE), "Ambiguous URI path separator"),
+    (_PATH_PARAMETERS, "Ambiguous URI path parameter"),
     (re.compile(r"%25"), "Ambiguous URI path encoding"),
     (_UTF_16, "UTF-16 encoding"),
-    (re.compile(r"%5c|%[01][0-9a-f]|%7f", re.IGNORECASE), "Suspicious Path Character"),
+    (None, "Bad UTF-8 encoding"),
+    (re.compile(r"\\|%5c|%[01][0-9a-f]|%7f", re.IGNORECASE), "Suspicious Path Character"),
     (re.compile(r"[^\x21-\x7e]|[`\"<>^|\\\[\]{}]"), "Illegal Path Character"),
 )
+"""Patterns of a path without the parameters of its segments, and the reasons to refuse it."""
 
 
-def _refuse_ambiguous(path: str) -> None:
+def _refuse_ambiguous(path: str, profile: Profile) -> None:
     """Refuse what Jetty 12 does."""
-    if not path.startswith(_BEGINNINGS):
-        raise BadTarget("Bad Request")
-    if _NO_ESCAPE.search(_UTF_16.sub("", path)):
-        raise BadTarget("Bad Request", "/badMessage")
-    found = [reason for pattern, reason in _AMBIGUITIES if pattern.search(path)]
+    if not path.startswith("/"):
+        if path in ("", "*"):
+            raise Whole(profile, "Bad URI path", path, based=True)
+        raise BadTarget(profile, uri=f"http:{path}")
+    names = "/".join(part.partition(";")[0] for part in path.split("/"))
+    if _NO_ESCAPE.search(_UTF_16.sub("", path)) or "%00" in names or _leaves_root(path):
+        raise BadTarget(profile, uri=BAD_MESSAGE)
+    found = [reason for pattern, reason in _AMBIGUITIES if _is_found(pattern, path, names)]
     if found:
-        raise BadTarget(", ".join(found))
+        raise BadTarget(profile, ", ".join(found), BAD_URI)
 
 
-_REFUSING: Mapping[str, Callable[[str], None]] = {
+def _is_found(pattern: re.Pattern[str] | None, path: str, names: str) -> bool:
+    """Whether a path is ambiguous; None asks for escapes that are no UTF-8."""
+    if pattern is None:
+        return "\ufffd" in unquote(names.encode("ascii", "ignore").decode())
+    return pattern.search(path if pattern is _PATH_PARAMETERS else names) is not None
+
+
+_REFUSING: Mapping[str, Callable[[str, Profile], None]] = {
     "jetty 9": _refuse_malformed,
     "jetty 12": _refuse_ambiguous,
     "ours": _refuse_unreadable,

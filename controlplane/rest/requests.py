@@ -4,7 +4,8 @@
 """
 
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
+from enum import Enum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
@@ -14,17 +15,17 @@ from starlette.datastructures import Headers
 from controlplane.core.profiles import Profile
 from controlplane.rest.errors import (
     JSON,
-    BadTarget,
     MissingMediaType,
     NotAcceptable,
     UnsupportedMediaType,
 )
-from controlplane.rest.pages import Unreadable
+from controlplane.rest.pages import BAD_URI, BadAccept, BadMessage, BadTarget, Unreadable
 
 _COMPAT = "/compat/"
 """In front of a release and the path that is meant for it."""
 
-_ORIGIN = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
+_ORIGIN = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
+"""Scheme and authority of an absolute target."""
 
 _ZONE = re.compile(r"(T[^ ]+) (\d\d:?\d\d)$")
 """A plus sign that somebody typed into a URL, where it means a space."""
@@ -44,6 +45,8 @@ class Request(NamedTuple):
     """Whether it is meant for a release of Kafka's, and for nothing of ours."""
     base: str = ""
     """What stands in front of every path in a `Location`: scheme, host, mount, dialect."""
+    origin: str | None = None
+    """Scheme and authority of an absolute target."""
     state: Mapping[str, Any] = MappingProxyType({})
     """What those who passed the request on have found out: its `principal` (ASGI's `state`)."""
     peer: str | None = None
@@ -78,7 +81,8 @@ def read_request(scope: MutableMapping[str, Any]) -> Request:
 
 def _read(scope: Mapping[str, Any]) -> Request:
     raw: bytes = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
-    path = _ORIGIN.sub(b"", raw, count=1) if not raw.startswith(b"/") else raw
+    absolute = _ORIGIN.match(raw)
+    path = raw[absolute.end() :] or b"/" if absolute else raw
     path = path.removeprefix(scope.get("root_path", "").encode()) or b"/"
     query = scope["query_string"].decode("latin-1")
     dialect, text = _dialect(path.decode("utf-8", "replace"))
@@ -97,6 +101,7 @@ def _read(scope: Mapping[str, Any]) -> Request:
         asked.get("profile", dialect),
         dialect is not None,
         f"{scope.get('scheme', 'http')}://{host}{mount}{_COMPAT if dialect else ''}{dialect or ''}",
+        origin=absolute[0].decode("latin-1") if absolute else None,
         peer=client[0] if client else None,
     )
 
@@ -109,16 +114,62 @@ def _dialect(path: str) -> tuple[str | None, str]:
     return release, slash + rest or "/"
 
 
-def check_media(request: Request, profile: Profile, gives: str, *, consumes_json: bool) -> None:
+def check_origin(request: Request, profile: Profile) -> None:
+    """Refuse an absolute target as the server of a release does.
+
+    Raises:
+        BadMessage, BadTarget: it holds a user name, or another host than the header `Host`.
+    """
+    if request.origin is None:
+        return
+    scheme, _, authority = request.origin.partition("://")
+    if profile.rest_server == "jetty 9":
+        if "@" in authority and not profile.jetty.takes_user:
+            raise BadMessage(profile, "User info in Authority")
+    elif profile.rest_server == "jetty 12":
+        if "@" in authority:
+            raise BadTarget(profile, "Deprecated User Info", BAD_URI)
+        if authority.lower() != request.headers.get("host", "").lower():
+            asked = f"{scheme.lower()}://{authority}{request.target}"
+            raise BadTarget(profile, "Authority!=Host", asked)
+
+
+class Wanted(Enum):
+    """The `Content-Type` that an endpoint wants of a body."""
+
+    JSON = "json"
+    JSON_IF_TOLD = "json, if a type is told at all"
+    ANYTHING = "anything"
+
+
+def check_readable(request: Request, profile: Profile) -> None:
+    """Refuse media types that the server of a release cannot read, whatever the path.
+
+    Raises:
+        Refused: the server writes a page.
+    """
+    if profile.rest_server == "ours":
+        return
+    told = request.headers.getlist("content-type")
+    if told and not _is_readable(told):
+        path = request.target.partition("?")[0]
+        if profile.rest_server == "jetty 12":
+            raise BadTarget(profile, uri=path, based=True)
+        raise Unreadable(profile, path)
+    accept = request.headers.get("accept", "")
+    if request.method != "OPTIONS" and not all(map(_ACCEPTED.fullmatch, _listed(accept))):
+        raise BadAccept(profile)
+
+
+def check_media(request: Request, gives: str, *, wanted: Wanted) -> None:
     """Refuse what Connect's servers refuse by its headers, before anything is looked up.
 
     Raises:
-        Unreadable, BadTarget: nobody can tell what it comes with; the server writes a page.
         UnsupportedMediaType: it comes with something that is no JSON.
         NotAcceptable: it wants an answer of another type than `gives`.
     """
-    if consumes_json:
-        _check_sent(request, profile)
+    if wanted is not Wanted.ANYTHING:
+        _check_sent(request, wanted)
     if request.method != "OPTIONS" and not _takes(gives, request.headers.get("accept", "")):
         raise NotAcceptable
 
@@ -144,36 +195,48 @@ def is_spelled_out(target: str, template: tuple[str, ...]) -> bool:
 _WILD = ("*/*", "application/*")
 
 
+_ACCEPTED = re.compile(
+    r"\s*(?:\*|[^\s/;,]+(?:/[^\s/;,]+)?)\s*"
+    r"(?:;\s*(?:q\s*=\s*[01](?:\.[0-9]*)?|(?!q\s*=)[^\s/;,=]+\s*=\s*[^;,]*)\s*)*"
+)
+"""One type of an `Accept` header, as Jersey reads it."""
+
 _MEDIA_TYPE = re.compile(r"\s*[^\s/;,]+/[^\s/;,]+\s*(;[^,]*)?")
 
 
-def _check_sent(request: Request, profile: Profile) -> None:
+def _check_sent(request: Request, wanted: Wanted) -> None:
     """Look at the `Content-Type`, if any; a wildcard will do where nothing is sent."""
     told = request.headers.getlist("content-type")
     if not told:
         return
-    if len(told) > 1 or not _MEDIA_TYPE.fullmatch(told[0]):
-        if profile.rest_server == "ours":
-            raise UnsupportedMediaType
-        path = request.target.partition("?")[0]
-        if profile.rest_server == "jetty 12":
-            raise BadTarget("Bad Request", request.base + path)
-        raise Unreadable(path)
+    if not _is_readable(told):
+        raise UnsupportedMediaType
     sent = _media_type(told[0])
     if sent in _WILD:
         length = request.headers.get("content-length", "0")
-        if length != "0" or "transfer-encoding" in request.headers:
+        comes = length != "0" or "transfer-encoding" in request.headers
+        if comes and wanted is Wanted.JSON:
             raise MissingMediaType
     elif sent != JSON:
         raise UnsupportedMediaType
 
 
+def _is_readable(told: Sequence[str]) -> bool:
+    """Whether `Content-Type` is told once, and as a media type."""
+    return len(told) == 1 and _MEDIA_TYPE.fullmatch(told[0]) is not None
+
+
 def _takes(gives: str, accept: str) -> bool:
     """Whether an `Accept` header admits a type. Weights are not looked at, not even zero."""
     kind, _, own = gives.partition("/")
-    admitted = {gives, f"*/{own}", f"{kind}/*", "*/*"}
+    admitted = {gives, f"*/{own}", f"{kind}/*", "*/*", "*"}
     wanted = {_media_type(one) for one in accept.split(",")}
     return wanted == {""} or not wanted.isdisjoint(admitted)
+
+
+def _listed(accept: str) -> list[str]:
+    """The types of an `Accept` header; none where it is empty."""
+    return accept.split(",") if accept.strip() else []
 
 
 def _media_type(text: str) -> str:

@@ -47,7 +47,14 @@ from controlplane.rest.errors import (
 from controlplane.rest.ours import differences, openapi, pasts, targets, trail, watch
 from controlplane.rest.paths import matches, matrix_names, names_in, parse_target
 from controlplane.rest.queries import DRY_RUN
-from controlplane.rest.requests import Request, check_media, is_spelled_out
+from controlplane.rest.requests import (
+    Request,
+    Wanted,
+    check_media,
+    check_origin,
+    check_readable,
+    is_spelled_out,
+)
 from controlplane.rest.signatures import Signature
 
 Answering = Callable[[Call], Awaitable[Answer]]
@@ -71,6 +78,8 @@ class Endpoint(NamedTuple):
     reads_body: bool = False
     consumes_json: Callable[[Profile], bool] = _always
     """Who refuses a `Content-Type` that is no JSON."""
+    takes_untold: Callable[[Profile], bool] = _never
+    """Who takes a body without a `Content-Type`, though it refuses another than JSON."""
     changes: bool = False
     """Whether it is there only where commands are carried out."""
     takes: str = "application/json"
@@ -79,6 +88,10 @@ class Endpoint(NamedTuple):
     """Connect has nothing like it."""
     reads_log: bool = False
     """Whether it reads the log, which may take long: it is given up when the client leaves."""
+
+    def needs_type(self, profile: Profile) -> bool:
+        """Whether a body without a `Content-Type` is refused."""
+        return self.consumes_json(profile) and not self.takes_untold(profile)
 
 
 def at(
@@ -181,13 +194,15 @@ def routed(
         RestError: with what it says to one that nothing answers.
     """
     path, query = parse_target(request.target, profile)
+    check_origin(request, profile)
+    check_readable(request, profile)
     found = at(path, request.target, profile, compat=request.compat, part=part)
     if read_only:
         found = unchanging(found, request, query, plans=plans)
     if request.method == "OPTIONS":
         return Routed(found, None, (), query)
     endpoint = of_method(found, request.method)
-    check_media(request, profile, endpoint.takes, consumes_json=endpoint.consumes_json(profile))
+    check_media(request, endpoint.takes, wanted=_wanted(endpoint, profile))
     notice = _checked(request, endpoint, query)
     return Routed(found, endpoint, tuple(names_in(endpoint.template, path)), query, notice)
 
@@ -199,6 +214,13 @@ def _checked(request: Request, endpoint: Endpoint, query: Mapping[str, list[str]
         return queries.check(place, query, matrix, ours=endpoint.ours)
     queries.check_compat(place, query, matrix)
     return None
+
+
+def _wanted(endpoint: Endpoint, profile: Profile) -> Wanted:
+    """The `Content-Type` that an endpoint wants."""
+    if not endpoint.consumes_json(profile):
+        return Wanted.ANYTHING
+    return Wanted.JSON if endpoint.needs_type(profile) else Wanted.JSON_IF_TOLD
 
 
 def methods_of(found: dict[str, Endpoint]) -> Sequence[str]:
@@ -356,6 +378,7 @@ def _rows() -> Iterator[Endpoint]:
             _doing(todo),
             reads_body=todo.body is not None,
             consumes_json=_refuses_bytes if todo.body == "bytes" else _always,
+            takes_untold=attrgetter("session_keys") if todo.body == "bytes" else _never,
             changes=True,
         )
 

@@ -206,11 +206,28 @@ def test_offsets_of_no_kind(body: bytes) -> None:
     assert refusal(bodies.alteration, body, OURS)[0] == 400
 
 
-@pytest.mark.parametrize("profile", [Profile.of("2.8.2"), V39, OURS], ids=str)
+@pytest.mark.parametrize("profile", [Profile.of("3.7"), V39, OURS], ids=str)
 @pytest.mark.parametrize("body", LIMITS, ids=len)
 def test_what_is_too_large_is_refused(body: bytes, profile: Profile) -> None:
-    """Digits, names and levels have limits, under every release."""
+    """Digits, names and levels have limits in releases with Jackson 2.15 or later."""
     assert " exceeds the maximum allowed (" in refusal(bodies.create, body, profile)[1]
+
+
+@pytest.mark.parametrize("release", ["2.3", "2.8", "3.6"])
+def test_a_number_of_1200_digits_is_text_to_an_older_jackson(release: str) -> None:
+    """The limits came with Jackson 2.15; the value of a config may be any number."""
+    number = "9" * 1_200
+    body = f'{{"name":"x","config":{{"a":{number}}}}}'.encode()
+    assert bodies.create(body, Profile.of(release)).config == {"a": number}
+
+
+def test_a_number_in_an_offset_is_bounded_under_every_release() -> None:
+    """3.6 bundles Jackson 2.13, which reads any number; an offset of 5,000 digits is refused."""
+    number = "9" * 5_000
+    body = f'{{"offsets":[{{"partition":{{"a":{number}}}}}]}}'.encode()
+    status, message = refusal(bodies.alteration, body, Profile.of("3.6"))
+    assert status == 500
+    assert message.startswith("Number value length (5000) exceeds the maximum allowed (1000, ")
 
 
 @given(body=st.binary() | st.text().map(str.encode), kind=st.sampled_from(sorted(READERS)))

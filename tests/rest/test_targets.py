@@ -9,8 +9,8 @@ from controlplane.controller.outside import OutsideFailed
 from controlplane.core.commands import CreateConnector
 from controlplane.core.plan import AlterGroup
 from controlplane.core.profiles import KIP, Profile
-from controlplane.rest.errors import BadRequest, BadTarget, NoSuchPath, RestError
-from controlplane.rest.pages import BadMessage, Unreadable
+from controlplane.rest.errors import BadRequest, NoSuchPath, RestError
+from controlplane.rest.pages import BadMessage, BadTarget, Unreadable
 from controlplane.rest.paths import parse_target
 from tests.rest.broker import Broker
 from tests.rest.plane import asked

@@ -105,10 +105,15 @@ def level(body: bytes | None, profile: Profile) -> str:
 def task_configs(body: bytes | None, profile: Profile) -> list[Config | None]:
     """The body of the internal `POST /connectors/{c}/tasks`. A null body is an empty list."""
     shape = list_of(texts, f"java.util.Map<{TEXT},{TEXT}>")
-    if not (body or b"").strip():
-        where = f"[Source: {source(profile)}; line: 1]"
+    if not profile.session_keys:  # before requests were signed, they were read as others are
+        return _read(body, shape, profile) or []
+    body = body or b""
+    named = source(profile, body)
+    if not body.strip():
+        column = "" if profile.rest_body_source_hidden else ", column: 0"
+        where = f"[Source: {named}; line: 1{column}]"
         raise _missing(profile, f"No content to map due to end-of-input\n at {where}")
-    return _read(body, shape, profile) or []
+    return _read(body, shape, profile, named) or []
 
 
 _GET = "java.util.Map.get(Object)"
@@ -177,20 +182,24 @@ def _with_long_keys(fields: dict[str, Any] | None) -> dict[str, Any] | None:
 # --- reading and refusing -----------------------------------------------------------------------
 
 
-def _read(body: bytes | None, shape: Shape, profile: Profile) -> Any:
-    """The value of a body; None where there is none."""
+def _read(body: bytes | None, shape: Shape, profile: Profile, named: str | None = None) -> Any:
+    """The value of a body; None where there is none.
+
+    `named`: the source, where it is no stream; anything may follow the value then.
+    """
+    origin = named or source(profile)
     units = ""
     try:
-        tokens = Tokens(body or b"", profile)
+        tokens = Tokens(body or b"", profile, origin)
         units = tokens.scanner.units
         first = tokens.next()
         if first is None:
             return None
         found = shape(Reader(tokens, profile), first)
-        if profile.rest_body_read_to_end:
+        if named is None and profile.rest_body_read_to_end:
             _check_end(tokens, shape)
     except Fault as fault:
-        raise _refused(fault, units, profile) from None
+        raise _refused(fault, units, profile, origin) from None
     return found
 
 
@@ -206,14 +215,14 @@ def _check_end(tokens: Tokens, shape: Shape) -> None:
     )
 
 
-def _refused(fault: Fault, units: str, profile: Profile) -> RestError:
+def _refused(fault: Fault, units: str, profile: Profile, origin: str) -> RestError:
     """A fault as it is answered."""
     if profile.rest_bad_body_is_askers:
         return BadRequest(f"{fault.text}. Look at {_field(fault)}{_at(fault, units)}.")
     text = fault.text
     if (where := fault.place(units)) is not None:
         shown = f"line: {where.line}, column: {where.column}"
-        text += f"\n at [Source: {source(profile)}; {shown}]"
+        text += f"\n at [Source: {origin}; {shown}]"
     if fault.chain:
         text += f" (through reference chain: {'->'.join(map(str, fault.chain))})"
     return Failed(text)

@@ -4,6 +4,7 @@ A shape is a function of the reader and the value's first token. Fields are boun
 which they stand, so that of several faults the one is told that a worker meets first.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
@@ -11,7 +12,7 @@ import msgspec
 
 from controlplane.core.profiles import Profile
 from controlplane.rest.bodies.faults import ENTITIES, Fault, Link
-from controlplane.rest.bodies.tokens import Kind, Token, Tokens
+from controlplane.rest.bodies.tokens import DEPTH_MAX, Kind, Token, Tokens
 
 Shape = Callable[["Reader", Token], Any]
 
@@ -38,6 +39,12 @@ class Reader(NamedTuple):
         assert token is not None
         return token
 
+    def within(self, link: Link, fault: Fault) -> Fault:
+        """A fault of something that is part of something."""
+        if self.profile.jackson.points_at_token and fault.syntax and not fault.chain:
+            fault.pointing_at(self.tokens.last_at)
+        return fault.within(link)
+
     def mismatch(self, wanted: str, token: Token) -> NoReturn:
         """Complain of a value of another shape."""
         name, spoken = token.kind.value
@@ -62,8 +69,8 @@ def text(reader: Reader, token: Token) -> str | None:
     return reader.tokens.text_of(token)
 
 
-def anything(reader: Reader, token: Token) -> Any:
-    """Any value. Containers are filled here, not by calls: nothing is too deep."""
+def anything(reader: Reader, token: Token, deepest: int = DEPTH_MAX) -> Any:
+    """Any value, of `deepest` levels at most. Containers are filled here, not by calls."""
     root: list[Any] = []
     opened: list[Any] = [root]
     names = [""]
@@ -77,6 +84,8 @@ def anything(reader: Reader, token: Token) -> Any:
             value = _scalar(reader, token)
             _put(opened[-1], names[-1], value)
             if token.kind in (Kind.OBJECT, Kind.ARRAY):
+                if len(opened) > deepest:
+                    reader.tokens.fail_at_depth()
                 opened.append(value)
                 names.append("")
         if len(opened) == 1:
@@ -92,10 +101,9 @@ def _scalar(reader: Reader, token: Token) -> Any:
             return []
         case Kind.STRING:
             return reader.tokens.text_of(token)
-        case Kind.INTEGER:
-            return int(token.text)
-        case Kind.FLOAT:
-            return float(token.text)
+        case Kind.INTEGER | Kind.FLOAT:
+            reader.tokens.check_number(token)
+            return int(token.text) if token.kind is Kind.INTEGER else float(token.text)
     return {Kind.TRUE: True, Kind.FALSE: False}.get(token.kind)
 
 
@@ -126,7 +134,9 @@ def map_of(shape: Shape, wanted: str) -> Shape:
                 found[name.text] = shape(reader, value)
             except Fault as fault:
                 # Where the JSON itself is broken, Jackson does not name the key.
-                raise (fault if fault.syntax else fault.within(Link(MAP, name.text))) from None
+                raise (
+                    fault if fault.syntax else reader.within(Link(MAP, name.text), fault)
+                ) from None
         return found
 
     return read
@@ -138,7 +148,9 @@ def list_of(shape: Shape, wanted: str) -> Shape:
     def read(reader: Reader, token: Token) -> list[Any] | None:
         if token.kind is Kind.NULL:
             return None
-        if token.kind is Kind.STRING and not reader.profile.rest_body_switches:
+        if token.kind is Kind.STRING and reader.profile.rest_body_out_of_token:
+            _check_empty(reader, token)
+        elif token.kind is Kind.STRING and not reader.profile.rest_body_switches:
             _check_blank(reader, token, f"element of `{LIST}<{wanted}>`")
         if token.kind is not Kind.ARRAY:
             reader.mismatch(f"{LIST}<{wanted}>", token)
@@ -147,7 +159,7 @@ def list_of(shape: Shape, wanted: str) -> Shape:
             try:
                 found.append(shape(reader, value))
             except Fault as fault:
-                raise fault.within(Link(LIST, len(found))) from None
+                raise reader.within(Link(LIST, len(found)), fault) from None
         return found
 
     return read
@@ -192,7 +204,7 @@ class Bean(msgspec.Struct, frozen=True):
             elif len(found) == len(self.fields):
                 self._unknown(reader, name.text)
             else:
-                anything(reader, value)
+                anything(reader, value, sys.maxsize)
                 strange.append(name.text)
         if strange:
             self._unknown(reader, strange[0])
@@ -207,7 +219,7 @@ class Bean(msgspec.Struct, frozen=True):
         try:
             return self.fields[name](reader, token)
         except Fault as fault:
-            raise fault.within(Link(self.class_name, name)) from None
+            raise reader.within(Link(self.class_name, name), fault) from None
 
     def _unknown(self, reader: Reader, name: str) -> NoReturn:
         names = ", ".join(f'"{field}"' for field in self.fields)
@@ -254,7 +266,7 @@ def _no_object(reader: Reader, token: Token, wanted: str) -> NoReturn:
         reader.mismatch(wanted, token)
     if token.kind is Kind.STRING:
         _from_text(reader, token, wanted)
-    argument, spoken = _SCALARS.get(token.kind) or _integer(int(token.text))
+    argument, spoken = _SCALARS.get(token.kind) or _integer(token.text)
     _no_creator(wanted, argument, f"{spoken} ({token.text})", token)
 
 
@@ -265,9 +277,20 @@ _SCALARS = {
 }
 
 
-def _integer(number: int) -> tuple[str, str]:
+def _integer(digits: str) -> tuple[str, str]:
+    number = int(digits) if len(digits) <= _LONG_DIGITS else None
     kind = "int/Int" if number in _INT else "long/Long" if number in _LONG else "BigInteger"
     return kind, "Number value"
+
+
+_LONG_DIGITS = 20
+"""Characters of a number that may be a `long`."""
+
+
+def _check_empty(reader: Reader, token: Token) -> None:
+    """Complain of an empty text in the place of a list, as Jackson did before 2.12."""
+    if not reader.tokens.text_of(token):
+        _no_creator(LIST, "String", "String value ('')", token)
 
 
 def _from_text(reader: Reader, token: Token, wanted: str) -> NoReturn:

@@ -32,6 +32,8 @@ class Fault(Exception):
         self.behind = behind
         self.syntax = syntax
         """The JSON is broken (else: it is JSON of another shape)."""
+        self.ends = 0
+        """How often Jackson has looked beyond the end, where that moves its column."""
         self.chain: tuple[Link, ...] = ()
 
     def within(self, link: Link) -> Self:
@@ -39,12 +41,17 @@ class Fault(Exception):
         self.chain = (link, *self.chain)
         return self
 
+    def pointing_at(self, at: int) -> Self:
+        """The same fault, at another unit."""
+        self.at, self.behind, self.ends = at, False, 0
+        return self
+
     def place(self, units: str) -> "Place | None":
         """Where it is in a body."""
         if self.at is None:
             return None
         line, column = place(units, self.at)
-        return Place(line, column + self.behind)
+        return Place(line, column + self.behind + self.ends * len(units))
 
 
 class Place(NamedTuple):
@@ -63,11 +70,21 @@ def place(units: str, at: int) -> Place:
     return Place(1 + len(breaks), at - (breaks[-1] if breaks else 0) + 1)
 
 
-def source(profile: Profile) -> str:
-    """What a release's Jackson calls the source of a body."""
+def source(profile: Profile, shown: bytes | None = None) -> str:
+    """Name of a body's source in a release's Jackson.
+
+    `shown`: the body, where Connect hands Jackson its bytes; a stream is not shown.
+    """
     if profile.rest_body_source_hidden:
         return "REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled)"
-    return f"({_STREAM})"
+    if shown is None:
+        return f"({_STREAM})"
+    text, more = shown[:SHOWN_MAX].decode("utf-8", "replace"), len(shown) - SHOWN_MAX
+    return f'(byte[])"{text}"' + (f"[truncated {more} bytes]" if more > 0 else "")
+
+
+SHOWN_MAX = 500
+"""Bytes of a body that a message repeats."""
 
 
 _STREAM = "org.glassfish.jersey.message.internal.ReaderInterceptorExecutor$UnCloseableInputStream"

@@ -8,7 +8,7 @@ from controlplane.core.jackson_text import StringDecoder, read_text
 from controlplane.core.java import is_identifier_part
 from controlplane.core.profiles import Profile
 from controlplane.core.undecodable import Undecodable
-from controlplane.rest.bodies.faults import Fault, place, source
+from controlplane.rest.bodies.faults import Fault, place
 
 NAME_MAX: Final = 50_000
 STRING_MAX: Final = 20_000_000
@@ -34,7 +34,7 @@ TOKENS: Final = "(JSON String, Number, Array, Object or token 'null', 'true' or 
 class Scanner:
     """A place in a body that moves forward. Whatever is wrong is raised as `Fault`."""
 
-    def __init__(self, body: bytes, profile: Profile) -> None:
+    def __init__(self, body: bytes, profile: Profile, source: str) -> None:
         mark = _MARK if body.startswith(_MARK) else b""
         try:
             text = read_text(body)
@@ -42,9 +42,11 @@ class Scanner:
             raise Fault(str(error), None, syntax=True) from None
         self.units = mark.decode("latin-1") + text.units
         self.profile = profile
-        self.source = source(profile)
+        self.source = source
         self.at = len(mark)
         self._in_bytes = text.in_bytes
+        self.ends = 0
+        """How often the end has been met by what need not end there."""
         surrogates = profile.json_encoded_surrogates
         self._strings = StringDecoder(text.in_bytes, False, surrogates)
         self._names = StringDecoder(text.in_bytes, True, surrogates)
@@ -75,6 +77,7 @@ class Scanner:
         """Read a word, whole and no more, of which some units have been read."""
         for length in range(known, len(word)):
             if self.unit != word[length]:
+                self.ends += not self.unit
                 self.no_token(word[:length])
             self.at += 1
         unit = self.unit
@@ -128,7 +131,7 @@ class Scanner:
         except Undecodable:
             self._broken(at, "string value")
         self.at = found.end()
-        if len(text) > STRING_MAX:
+        if len(text) > STRING_MAX and self.profile.json_limits:
             self.limit("String value length", len(text), STRING_MAX, "StringLength")
         return text
 
@@ -139,7 +142,7 @@ class Scanner:
         if found is None:
             self._broken(at, "name")
         size = self._names.size(found[1])
-        if size > NAME_MAX:
+        if size > NAME_MAX and self.profile.json_limits:
             self.limit("Name length", size, NAME_MAX, "NameLength")
         try:
             text = self._names.decode(found[1])
@@ -222,7 +225,10 @@ class Scanner:
 
     def fail(self, text: str, *, behind: bool = False) -> NoReturn:
         """The JSON is broken here, or right behind the next unit."""
-        raise Fault(text, self.at, behind=behind, syntax=True)
+        fault = Fault(text, self.at, behind=behind, syntax=True)
+        if self.profile.jackson.counts_end_again and not self.unit:
+            fault.ends = self.ends + 1
+        raise fault
 
     def limit(self, what: str, size: int, most: int, name: str) -> NoReturn:
         """Something is larger than Jackson reads; it does not say where."""

@@ -5,8 +5,8 @@ tells what it meets first. What comes behind a name is looked at together with t
 string is read only when its text is wanted: that decides which field a message names.
 
 Kafka's bodies are read by Jackson's `UTF8StreamJsonParser` (`ReaderBasedJsonParser` for UTF-16 and
-UTF-32, whose own words for a few faults are left out). The limits of Jackson 2.15 hold here for
-every release: they keep a body from being more than anybody can handle.
+UTF-32, whose own words for a few faults are left out). The limits of Jackson 2.15 hold for
+releases that bundle it, and for every release in what is kept of partitions and offsets.
 """
 
 import re
@@ -68,20 +68,26 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?+([eE][+-]?[0-9]++)?+")
 class Tokens:
     """A pass over one body. Whatever is wrong is raised as `Fault`."""
 
-    def __init__(self, body: bytes, profile: Profile) -> None:
-        self.scanner = Scanner(body, profile)
+    def __init__(self, body: bytes, profile: Profile, source: str) -> None:
+        self.scanner = Scanner(body, profile, source)
         self._scopes = [_ROOT]
         self._entries = [0]
         self._unread: Token | None = None
         self._text = ""
         self._value: Token | None = None
         self._last: Kind | None = None
+        self._value_at = self._name_at = 0
 
     def next(self) -> Token | None:
         """The next token; None at the end of the body."""
         token = self._next()
         self._last = token and token.kind
         return token
+
+    @property
+    def last_at(self) -> int:
+        """Where the token begins that Jackson takes for the last one, though a later one fails."""
+        return self._name_at if self._last is Kind.NAME else self._value_at
 
     def text_of(self, token: Token) -> str:
         """The text of the token just read: a string's characters, a number as it is spelled."""
@@ -105,6 +111,16 @@ class Tokens:
             self._separated()
         return self._name() if self._scope.kind is Kind.OBJECT else self._enter(self._begun())
 
+    def fail_at_depth(self) -> NoReturn:
+        """Complain of more levels than Jackson reads."""
+        self.scanner.limit("Document nesting depth", DEPTH_MAX + 1, DEPTH_MAX, "NestingDepth")
+
+    def check_number(self, token: Token) -> None:
+        """Complain of a number of more digits than Jackson reads."""
+        size = sum(map(str.isdigit, token.text))
+        if size > NUMBER_MAX:
+            self.scanner.limit("Number value length", size, NUMBER_MAX, "NumberLength")
+
     # --- structure ----------------------------------------------------------------------------
 
     @property
@@ -114,10 +130,8 @@ class Tokens:
     def _enter(self, token: Token) -> Token:
         """Hand out a value; a container is open from now on."""
         if token.kind in _WORDS:
-            if len(self._scopes) > DEPTH_MAX:
-                self.scanner.limit(
-                    "Document nesting depth", DEPTH_MAX + 1, DEPTH_MAX, "NestingDepth"
-                )
+            if len(self._scopes) > DEPTH_MAX and self.scanner.profile.json_limits:
+                self.fail_at_depth()
             self._scopes.append(_Scope(token.kind, token.at, _WORDS[token.kind]))
             self._entries.append(0)
         elif token.kind is Kind.STRING:
@@ -127,6 +141,7 @@ class Tokens:
     def _close(self) -> Token:
         scanner, scope = self.scanner, self._scope
         opened, closed = _CLOSING[scanner.unit]
+        self._value_at = scanner.at
         if scope.kind is not opened:
             self._mismatch(scanner.unit, opened)
         self._scopes.pop()
@@ -159,7 +174,7 @@ class Tokens:
     def _name(self) -> Token:
         """The name of an entry; its value is looked at as well."""
         scanner = self.scanner
-        at = scanner.at
+        at = self._name_at = scanner.at
         if scanner.unit != '"':
             scanner.unexpected("was expecting double-quote to start field name")
         name = Token(Kind.NAME, at, scanner.name())
@@ -190,6 +205,7 @@ class Tokens:
         """A scalar, or the beginning of a container. A string ends later."""
         scanner = self.scanner
         at, unit = scanner.at, scanner.unit
+        self._value_at = at
         if unit == '"':
             scanner.at += 1
             return Token(Kind.STRING, at)
@@ -212,6 +228,7 @@ class Tokens:
             self._no_number()
         scanner.at = found.end()
         unit = scanner.unit
+        scanner.ends += not unit
         if unit and unit in _DIGITS:
             scanner.fail("Invalid numeric value: Leading zeroes not allowed")
         if unit == "." and not found[1] and not found[2]:
@@ -223,10 +240,10 @@ class Tokens:
             self._no_digit("Exponent indicator not followed by a digit")
         if len(self._scopes) == 1 and unit and unit not in " \t\r\n":
             scanner.unexpected("Expected space separating root-level values")
-        size = sum(map(str.isdigit, found[0]))
-        if size > NUMBER_MAX:
-            scanner.limit("Number value length", size, NUMBER_MAX, "NumberLength")
-        return Token(Kind.FLOAT if found[1] or found[2] else Kind.INTEGER, at, found[0])
+        token = Token(Kind.FLOAT if found[1] or found[2] else Kind.INTEGER, at, found[0])
+        if scanner.profile.json_limits:
+            self.check_number(token)
+        return token
 
     def _no_number(self) -> NoReturn:
         """A minus sign and no digit."""

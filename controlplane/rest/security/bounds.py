@@ -19,6 +19,7 @@ from controlplane.rest.errors import (
     TargetTooLong,
     TooBusy,
 )
+from controlplane.rest.pages import TooLongForServer
 from controlplane.rest.security.asked import Asked, asked
 from controlplane.rest.security.settings import HttpLimits
 from controlplane.rest.wire import response
@@ -49,7 +50,7 @@ class Bounds:
         request = asked(scope, self._dialect)
         too_large = _too_large(scope, self._limits.head_max_bytes)
         if too_large is not None:
-            await _refuse(request, _as_spoken(request, too_large), scope, receive, send)
+            await _refuse(request, _as_worded(request, too_large), scope, receive, send)
             return
         room = self._watches if request.path == WATCH and not request.compat else self._requests
         if room.taken >= room.places:
@@ -139,8 +140,14 @@ def _too_large(scope: Scope, most: int) -> HeadTooLarge | None:
     return None
 
 
-def _as_spoken(request: Asked, refusal: HeadTooLarge) -> Answer:
-    return refusal.page() if request.compat else refusal.answer()
+def _as_worded(asked_of: Asked, refusal: HeadTooLarge) -> Answer:
+    """The refusal in the words of the release's server, or in ours."""
+    if asked_of.profile.rest_server == "ours":
+        return refusal.answer()
+    request = asked_of.request
+    path = request.target.partition("?")[0]
+    error = TooLongForServer(asked_of.profile, refusal.status, path)
+    return error.paged(request.method, request.base)
 
 
 def _content_length(scope: Scope) -> int:

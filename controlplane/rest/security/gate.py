@@ -19,13 +19,13 @@ from controlplane.core.profiles import Profile
 from controlplane.observe import Logger
 from controlplane.rest.errors import (
     Answer,
-    BadTarget,
     Forbidden,
     RestError,
     TooBusy,
     Unauthorized,
     unauthorized_by_extension,
 )
+from controlplane.rest.pages import Refused
 from controlplane.rest.paths import matches
 from controlplane.rest.security.asked import Asked, asked
 from controlplane.rest.security.identity import (
@@ -91,7 +91,7 @@ class Gate:
         if request.compat:
             try:
                 request.check_routed()
-            except BadTarget:
+            except Refused:
                 return None  # there is nothing behind such a path: the application says it best
             except RestError as refusal:
                 return _Refused(refusal.answer())

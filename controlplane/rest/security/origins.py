@@ -38,6 +38,8 @@ class Manner(NamedTuple):
     always_varies: bool
     """Whether `Vary: Origin` goes with every answer, or only with those to origins that may ask."""
     checks_headers: bool
+    checks_method: bool = True
+    """Whether a question about a method that is not allowed gets no headers."""
 
 
 MANNERS: Mapping[str, Manner] = {
@@ -54,6 +56,7 @@ MANNERS: Mapping[str, Manner] = {
         headers=("Content-Type",),
         always_varies=True,
         checks_headers=False,
+        checks_method=False,
     ),
     "ours": Manner(
         credentials=False,
@@ -145,7 +148,9 @@ class Origins:
         wanted = headers.get("access-control-request-method")
         if request.request.method != "OPTIONS" or wanted is None:
             return varies | _answered(allowed, manner, origin)
-        if wanted not in allowed.methods or not _may_have(headers, manner):
+        if (manner.checks_method and wanted not in allowed.methods) or not _may_have(
+            headers, manner
+        ):
             return varies
         return varies | _answered(allowed, manner, origin) | _asked_before(allowed, manner)
 

@@ -19,6 +19,9 @@ HEADERS = (
 )  # fmt: skip
 """Headers that clients look at. Who serves, when, and how long an answer is, is left out."""
 
+LISTS = ("allow", "access-control-allow-methods")
+"""Headers with a list whose order means nothing."""
+
 MAPS = ("config", "partition", "offset", "by name", "tasks-config")
 """Members that hold a Java map: its order means nothing."""
 
@@ -60,7 +63,7 @@ def _header(name: str, value: str | None) -> Any:
     if name == "location":
         # Where the service lies is its own affair; from `/connectors` on, it is Connect's.
         return urlsplit(value).path.partition("/connectors/")[2]
-    return sorted(value.split(",")) if name == "allow" else value
+    return sorted(value.split(",")) if name in LISTS else value
 
 
 def _comparable(row: Row, text: str) -> Any:

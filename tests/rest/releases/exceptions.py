@@ -1,0 +1,46 @@
+"""Requests that we answer otherwise than the workers that were asked, and why."""
+
+import re
+
+from controlplane.core.profiles import Profile
+from tests.rest.probes.rows import Row
+
+NOT_HTTP = "what is no HTTP/1.1 our server refuses, or takes, in words and ways of its own"
+FOREIGN = "a page of another host may change nothing: no release refuses that"
+TOO_LONG = "a key that newer releases could not read back is not written"
+REMEMBERED = "a worker words it otherwise when it has failed to make the same class before"
+
+CHANGING = ("POST", "PUT", "DELETE", "PATCH")
+FOREIGN_ORIGIN = ("Origin", "https://elsewhere.example")
+
+_ODD_HEADERS = {"Bad Name", "Content-Length", "Expect", "Host"}
+_NO_TARGET = re.compile(rb"[\x00-\x20\x7f]|^$|^\?")
+
+
+def reason_of(row: Row, profile: Profile) -> str | None:
+    """Why the answer to a request differs; None: it does not."""
+    if _is_not_http(row):
+        return NOT_HTTP
+    if b"k" * 50_001 in (row.sent or b"") and not profile.json_limits:
+        return TOO_LONG
+    if row.method in CHANGING and FOREIGN_ORIGIN in row.headers:
+        return FOREIGN
+    if _is_second_look(row, profile):
+        return REMEMBERED
+    if row.target == b"/connectors?\xff" and profile.rest_server == "jetty 9":
+        return NOT_HTTP
+    return None
+
+
+def _is_second_look(row: Row, profile: Profile) -> bool:
+    """Whether a worker wraps the failure of a class that it has failed to make before."""
+    return profile.versioned_plugins and "errors.ConnectException: Failed to find" in (
+        row.answer or ""
+    )
+
+
+def _is_not_http(row: Row) -> bool:
+    known = row.version in ("HTTP/1.0", "HTTP/1.1")
+    without_host = not row.host and row.version == "HTTP/1.1"
+    odd = row.method == "GET" and not _ODD_HEADERS.isdisjoint(dict(row.headers))
+    return not known or without_host or odd or _NO_TARGET.search(row.target) is not None

@@ -1,0 +1,128 @@
+"""Workers of every minor release were asked the same requests: `/compat/{release}` answers as they.
+
+Status, headers that clients look at, and body are equal; each difference has a reason in a table.
+"""
+
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import NamedTuple
+
+import msgspec
+import pytest
+from starlette.types import ASGIApp
+
+from controlplane.core.plugins import Plugins
+from controlplane.core.profiles import Profile
+from controlplane.embedding import plane_settings
+from controlplane.logs.memory import MemoryLog
+from controlplane.observe import silent
+from controlplane.plane import ControlPlane, Surroundings
+from controlplane.plugins import catalogued
+from controlplane.rest.security.protecting import Protection, protected
+from controlplane.rest.server import listen, serving
+from controlplane.settings import Configuration, Source, Told
+from tests.kafka.real import WORKER
+from tests.rest.broker import Broker
+from tests.rest.probes.comparing import differences
+from tests.rest.probes.rows import Row
+from tests.rest.probes.runtime import KEY, Recording, Runtime
+from tests.rest.probes.sending import Address, Response, call
+from tests.rest.releases.asking import RELEASES, delete_all, patiently
+from tests.rest.releases.cases import CROSS_ORIGIN, cases, cross_origin_cases
+from tests.rest.releases.exceptions import reason_of
+from tests.rest.releases.recorded import read
+
+_TASKS, _NONE = re.compile(r'"tasks":\[[^\]]*\]'), '"tasks":[]'
+
+FILE = "org.apache.kafka.connect.file.FileStream"
+
+
+class Served(NamedTuple):
+    """A control plane that is asked as a worker of a release."""
+
+    app: ASGIApp
+    address: Address
+    prefix: str
+    plane: ControlPlane
+
+
+@asynccontextmanager
+async def served(release: str, settings: Mapping[str, object]) -> AsyncIterator[Served]:
+    """Serve with the settings of the workers that were asked; the root speaks as the release."""
+    source = Source("file", "worker.properties")
+    told = Configuration({key: Told(str(value), source) for key, value in settings.items()})
+    log, broker, profile = MemoryLog(), Broker(), Profile.of(release)
+    around = Surroundings(_plugins(), broker, notices=silent())
+    of_plane = msgspec.structs.replace(plane_settings(told), profile=release)
+    async with ControlPlane.open(log, of_plane, around) as plane:
+        app = protected(plane.app, Protection.told(told), dialect=profile)
+        await Runtime(log, plane, broker, Recording({}, {}), profile).lead()
+        async with serving(app, listening := listen("127.0.0.1", 0)):
+            yield Served(app, listening.getsockname(), f"/compat/{release}", plane)
+
+
+def _plugins() -> Plugins:
+    listed = [{"class": f"{FILE}{kind}Connector"} for kind in ("Source", "Sink")]
+    return catalogued(msgspec.json.encode(listed))
+
+
+async def exchanged(served: Served, rows: Sequence[Row]) -> list[tuple[Row, list[str]]]:
+    """The requests, each with what our answer differs in from the recorded one."""
+    found = []
+    for row in rows:
+        plain = row.sent is None or "Content-Length" in dict(row.headers)
+        if row.target.isascii() and plain:
+            given = await patiently(served.address, row, served.prefix)
+        else:
+            given = await call(served.app, row, served.prefix, KEY)
+        found.append((row, _differences(row, given, served)))
+        if served.plane.state.config.connectors:
+            await delete_all(served.address, served.prefix)
+    return found
+
+
+def _differences(row: Row, given: Response | None, served: Served) -> list[str]:
+    if given is None:
+        return [] if row.status == 0 else ["no answer"]
+    host, port = served.address
+    own = f"{host}:{port}"
+    text = given.body.replace(served.prefix.encode(), b"")
+    for base in (b"http://" + own.encode(), b"http://connect"):
+        text = text.replace(base, b"http://127.0.0.1:8083")
+    if row.method == "HEAD":  # no client reads a body there, though Jetty 12 may send one
+        row, text = msgspec.structs.replace(row, answer=""), b""
+    if row.status == HTTPStatus.CREATED:  # some workers have made tasks by then, others have not
+        row = msgspec.structs.replace(row, answer=_TASKS.sub(_NONE, row.answer or ""))
+        text = _TASKS.sub(_NONE, text.decode()).encode()
+    return differences(row, given._replace(body=text))
+
+
+async def _unexplained(release: str, settings: Mapping[str, str], asked: list[Row]) -> list[str]:
+    async with served(release, {**WORKER, **settings}) as ours:
+        told = await exchanged(ours, asked)
+    found = []
+    for row, wrong in told:
+        reason = reason_of(row, Profile.of(release))
+        if wrong and reason is None:
+            what = f"{row.n} {row.method} {row.target[:70]!r} {row.headers!s:.90}"
+            found.append("\n  ".join([what, *(line[:600] for line in wrong)]))
+        if reason is not None and not wrong:
+            found.append(f"{row.n} {row.method} {row.target[:70]!r} does not differ: {reason}")
+    return found
+
+
+@pytest.mark.parametrize("release", RELEASES)
+async def test_answers_are_those_of_the_release(release: str) -> None:
+    """Each request of the corpus is answered as a worker of the release answered it."""
+    wrong = await _unexplained(release, {}, read("usual", cases(), release))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+async def test_browsers_are_answered_as_by_the_release(release: str) -> None:
+    """Each request of a browser, and each question before one, gets the release's headers."""
+    asked = read("cross-origin", cross_origin_cases(), release)
+    wrong = await _unexplained(release, CROSS_ORIGIN, asked)
+    assert not wrong, "\n".join(wrong)
