@@ -44,10 +44,10 @@ def _nine(version: str, home: str = _ECLIPSE, *, takes_user: bool = True) -> Jet
 
 _9_4_24: Final = _oldest("9.4.24.v20191120", "old table")
 _9_4_33: Final = _9_4_24._replace(version="9.4.33.v20201020", home=_ECLIPSE)
-_9_4_38: Final = _9_4_33._replace(version="9.4.38.v20210224")
-_9_4_39: Final = _9_4_33._replace(
-    version="9.4.39.v20210325", path_parameters="Ambiguous path parameter in URI"
+_9_4_38: Final = _9_4_33._replace(
+    version="9.4.38.v20210224", path_parameters="Ambiguous path parameter in URI"
 )
+_9_4_39: Final = _9_4_38._replace(version="9.4.39.v20210325")
 _9_4_43: Final = Jetty("9.4.43.v20210629", "old table", _ECLIPSE, relative="Bad URI")
 _9_4_44: Final = _nine("9.4.44.v20210927")._replace(relative="Bad URI")
 _9_4_48: Final = _nine("9.4.48.v20220622")
