@@ -23,7 +23,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long an asker is kept waiting; the command goes on (`RestServer`'s timeout)."""
 
     refusal_max_bytes: int = 16_384
-    """Size of a refused command's record; of a larger one the config is left out. With 600 a minute
+    """Size of a refused command's record; a larger one is kept as an excerpt. With 600 a minute
     that is 10 MB a minute at most."""
 
     refusals_per_minute: int = 600

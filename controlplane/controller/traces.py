@@ -1,10 +1,12 @@
 """What the command topic is told of a command: accepted, finished, refused; and reading it back."""
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from controlplane.controller.excerpt import excerpt
 from controlplane.core.codec import encode_command
 from controlplane.core.commands import AnyCommand, Asked, RestoreConnector
 from controlplane.core.decide.answers import without_answer
@@ -18,6 +20,9 @@ from controlplane.core.records import (
 from controlplane.core.state import CommandTrace
 
 DONE, FAILED = "done", "failed"
+
+ESCAPE_BYTES = 12
+"""The longest form of one character in JSON: two escaped surrogates."""
 
 NESTED_MOST = 100
 """Levels of a config that is stored with an answer. REST takes one level."""
@@ -80,22 +85,28 @@ def _members(item: Any) -> Iterable[Any]:
 def refused(topic: str, asked: Asked, rejected: Rejected, most: int) -> Draft:
     """The command was refused and wrote nothing.
 
-    Of one that takes more than `most` bytes only what and whom it concerned is kept, and the
-    beginning of the reason: who is refused must not be able to fill the log.
+    A command that takes more than `most` bytes is kept as an excerpt, with its size and the
+    beginning of the reason: refusals must not be able to fill the log.
     """
     command, reason = msgspec.to_builtins(asked.command), rejected.sentence
     record = CommandRefused(asked.command_id, asked.at_ms, asked.principal, command, reason)
     draft = _draft(topic, record)
-    if len(draft.value or b"") <= most:
+    size = len(draft.value or b"")
+    if size <= most:
         return draft
     named = {name: command[name] for name in ("command", "connector") if name in command}
     named = {name: _short(str(told), most // 4) for name, told in named.items()}
-    record = msgspec.structs.replace(record, command=named, reason=_short(reason, most // 4))
+    kept = excerpt(command, most // 4) | named | {"whole_bytes": size}
+    record = msgspec.structs.replace(record, command=kept, reason=_short(reason, most // 4))
     return _draft(topic, record)
 
 
 def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}…"
+    """The beginning of a text, in so many bytes of JSON."""
+    if len(text) <= most and len(json.dumps(text)) <= most:
+        return text
+    kept = text[:most]
+    return f"{kept if len(json.dumps(kept)) <= most else kept[: most // ESCAPE_BYTES]}…"
 
 
 def ended(trace: CommandTrace) -> Outcome | Rejected | None:

@@ -1,7 +1,9 @@
 """Foreign hands write while a command is under way; and what is left of commands that failed."""
 
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from controlplane.controller import Limits
@@ -11,6 +13,7 @@ from controlplane.logs.log import Fenced
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import Refusal, Settings
 from tests.controller.scene import COMMANDS, CONFIG, OFFSETS, configured, plane_on, written
+from tests.rest.serving import client_of
 
 FILE = {
     "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
@@ -77,14 +80,38 @@ async def test_a_command_that_cannot_be_written_leaves_its_line() -> None:
 
 
 async def test_who_is_refused_cannot_fill_the_log() -> None:
-    """Of a large command only what and whom it concerned is kept."""
-    log = MemoryLog()
-    settings = Settings(limits=Limits(refusal_max_bytes=1_000))
-    async with plane_on(log, settings) as plane:
-        for size in (10, 100_000):
+    """Of a large command an excerpt is kept, whatever makes it large."""
+    log, most = MemoryLog(), 1_000
+    large: list[Mapping[str, str | None]] = [
+        {"first": "1", "x": "y" * 100_000, "last": "2"},
+        {f"k{number}": "v" for number in range(10_000)},
+        {"x" * 100_000: "v", "last": "2"},
+        {"e": "\x01" * 240, "f": "\U0001f600" * 240, "first": "1"},
+        {"a": None} | {f"{number}\x01" * 40: "é" * 250 for number in range(100)},
+    ]
+    async with plane_on(log, Settings(limits=Limits(refusal_max_bytes=most))) as plane:
+        for config in ({"x": "y" * 10}, *large):
             with pytest.raises(Refusal):
-                await plane.execute(CreateConnector("orders", {"x": "y" * size}))
-        (_, small), (_, large) = await written(log, COMMANDS)
+                await plane.execute(CreateConnector("orders", config))
+        (_, small), *records = await written(log, COMMANDS)
     assert '"x":"yyyyyyyyyy"' in (small or "")
-    assert len(large or "") <= 1_000
-    assert '"command":{"command":"create","connector":"orders"}' in (large or "")
+    assert max(len((value or "").encode()) for _, value in records) <= most
+    kept = [msgspec.json.decode(value or "")["command"] for _, value in records]
+    assert all((one["command"], one["connector"]) == ("create", "orders") for one in kept)
+    assert all(one["whole_bytes"] > most for one in kept)
+    assert kept[0]["config"] == {"first": "1", "x": "… (100000 characters)", "last": "2"}
+    assert list(kept[1]["config"].items())[:2] == [("k0", "v"), ("k1", "v")]
+    assert kept[2]["config"] == {"last": "2"}
+
+
+async def test_the_trail_shows_a_piece_of_a_large_refused_body() -> None:
+    """So that it can be told which request that was; secrets are hidden there, too."""
+    log = MemoryLog()
+    config = {"topics": "a,b", "db.password": "pearl", "x": "y" * 20_000}
+    async with plane_on(log) as plane, client_of(plane.app) as client:
+        await client.post("/connectors", json={"name": "orders", "config": config})
+        (row,) = (await client.get("/commands?outcome=refused")).json()["commands"]
+    assert row["asked"]["config"]["topics"] == "a,b"
+    assert row["asked"]["config"]["db.password"] == "[hidden]"
+    assert row["asked"]["config"]["x"] == "… (20000 characters)"
+    assert row["asked"]["whole_bytes"] > 20_000
