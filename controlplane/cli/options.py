@@ -15,6 +15,7 @@ from controlplane.core.state import Topics
 from controlplane.logs.opening import DumpForm, Opening
 from controlplane.plugins import installed
 from controlplane.settings import Configuration, WorkerSettings
+from controlplane.table_text import wide_option
 
 __all__ = [
     "FILE",
@@ -127,14 +128,14 @@ _FORM_OPTIONS: tuple[Callable[[Any], Any], ...] = (
 
 
 def output_option(command: Command) -> Command:
-    """Add `-o table|json`; the command gets `output`."""
+    """Add `-o table|json` and `--wide`; the command gets `output`."""
     return click.option(
         "-o",
         "--output",
         type=click.Choice(["table", "json"]),
         default="table",
-        help="Tables for people, or JSON for machines.",
-    )(command)
+        help="Tables for people, or JSON for machines. [default: table]",
+    )(wide_option(command))
 
 
 def plugins_option(command: Command) -> Command:

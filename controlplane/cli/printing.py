@@ -5,7 +5,6 @@ Names in a log come from strangers: nothing of them is taken for markup.
 
 import json
 import re
-import shutil
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -19,9 +18,7 @@ from controlplane.cli.failing import write
 from controlplane.core import javajson
 from controlplane.core.safe_text import safe
 from controlplane.core.shown import plain
-
-WIDE_COLUMNS = 200
-"""Width of tables in files and pipes (unless COLUMNS is set): one line a row, nearly always."""
+from controlplane.table_text import columns
 
 DEPTH_INDENTED = 100
 """JSON that is nested more deeply comes on one line: indented, it would be mostly spaces."""
@@ -80,11 +77,6 @@ def _is_deep(value: Any) -> bool:
 
 def _is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
-
-
-def columns() -> int:
-    """Characters in a line of the terminal, or of what stands for one."""
-    return shutil.get_terminal_size((WIDE_COLUMNS, 0)).columns
 
 
 def rendered(what: Any, *, soft_wrap: bool = False) -> str:

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from controlplane.cli.failing import write
-from controlplane.cli.printing import columns, rendered, say
-from controlplane.core.safe_text import short
+from controlplane.cli.printing import rendered, say
+from controlplane.table_text import cell, columns
 
 GAP = 2
 """Spaces between two columns."""
@@ -54,7 +54,7 @@ def table(
     `spare` names columns that may be left out where there is no room, the least important first;
     they must be part of the same answer as JSON. Cells are made safe here.
     """
-    cells = [tuple(map(short, row)) for row in rows]
+    cells = [tuple(map(cell, row)) for row in rows]
     every = [_Column(head, tuple(row[place] for row in cells)) for place, head in enumerate(heads)]
     shown = _fitting(every, spare)
     if not shown:
@@ -130,9 +130,9 @@ def _block(heads: Sequence[str], cells: Sequence[str], style: str) -> Table:
     # Cells stand one below the other: as far in as the longest label of the whole table.
     grid.add_column(width=max(len(INDENT) - GAP, *map(cell_len, labels)))
     grid.add_column(overflow="fold")
-    for label, cell in zip(labels, cells, strict=True):
-        if cell:
-            grid.add_row(Text(label), Text(cell), style=style)
+    for label, text in zip(labels, cells, strict=True):
+        if text:
+            grid.add_row(Text(label), Text(text), style=style)
     return grid
 
 

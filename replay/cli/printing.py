@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,8 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from controlplane.core.profiles import Profile, resolve
-from controlplane.core.safe_text import safe, short
+from controlplane.core.safe_text import safe
 from controlplane.core.shown import plain
+from controlplane.table_text import cell, columns, wide_option
 from replay.errors import ReplayError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -28,21 +28,23 @@ GAP = 2
 LONGEST_WORD = 24
 """What is longer may be broken: JSON without spaces, a hash."""
 
-WIDE_COLUMNS = 200
-"""Width of tables in files and pipes, unless COLUMNS is set."""
-
 
 def output_option(
     *more: str, about: str = "Tables for people, or JSON for machines."
 ) -> Callable[[Command], Command]:
-    """Add `-o table|json`, and whatever else a command can give; it gets `output`."""
-    return click.option(
+    """Add `-o table|json`, what else a command can give, and `--wide`; it gets `output`."""
+
+    def with_options(command: Command) -> Command:
+        return output(wide_option(command))
+
+    output = click.option(
         "-o",
         "--output",
         type=click.Choice(["table", "json", *more]),
         default="table",
-        help=about,
+        help=f"{about} [default: table]",
     )
+    return with_options
 
 
 class NotPrintable(ReplayError):
@@ -50,9 +52,9 @@ class NotPrintable(ReplayError):
 
 
 def say(text: str = "", style: str = "") -> None:
-    """Print a line, made safe."""
+    """Print a line, made safe; on a terminal it wraps between words."""
     with _printing():
-        _console().print(Text(safe(text), style=style), soft_wrap=True)
+        _console().print(Text(safe(text), style=style), soft_wrap=not sys.stdout.isatty())
 
 
 def print_json(value: Any) -> None:
@@ -63,16 +65,19 @@ def print_json(value: Any) -> None:
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print aligned columns. A cell without room goes on below; no word is broken that need not."""
-    cells = [tuple(map(short, row)) for row in rows]
-    columns = list(zip(heads, *cells, strict=True))
+    cells = [tuple(map(cell, row)) for row in rows]
+    every = list(zip(heads, *cells, strict=True))
     shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     with _printing():
         console = _console()
-        for column, width in zip(columns, _widths(columns, console.width), strict=True):
+        for column, width in zip(every, _widths(every, console.width), strict=True):
             shown.add_column(column[0], width=width, overflow="fold")
         for row in cells:
             shown.add_row(*map(Text, row))
-        console.print(shown)
+        with console.capture() as printed:
+            console.print(shown)
+        for line in printed.get().splitlines():
+            click.echo(line.rstrip())
 
 
 def _widths(columns: Sequence[Sequence[str]], width: int) -> list[int | None]:
@@ -126,9 +131,12 @@ class _Console(Console):
 
 def _console() -> Console:
     terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size((WIDE_COLUMNS, 0)).columns
     return _Console(
-        width=width, force_terminal=terminal, no_color=not terminal, highlight=False, emoji=False
+        width=columns(),
+        force_terminal=terminal,
+        no_color=not terminal,
+        highlight=False,
+        emoji=False,
     )
 
 

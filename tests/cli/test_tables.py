@@ -1,5 +1,9 @@
 """Tables in any width: no word is broken, and nothing is lost that is not said to be."""
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +13,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from controlplane.cli.tables import LONGEST_WORD, table
-from tests.cli.calling import call
+from controlplane.core.entry import Entry
+from tests.cli.calling import ROOT, call, embedded
 
 WORDS = st.text("abc{\N{PILE OF POO}", min_size=1, max_size=LONGEST_WORD // 2)
 CELLS = st.lists(WORDS, max_size=5).map(" ".join)
@@ -87,3 +92,56 @@ def test_a_row_becomes_a_block_at_last(histories: Path) -> None:
     log = histories / "compacted-3.9.log.jsonl"
     said = call("inspect", log, "--compare", "3.4,3.9,4.3", columns=40)
     assert said.out[: len(BLOCKS)] == BLOCKS
+
+
+LONG = "x" * 500
+WIDE = 200
+"""Characters of a line that no usual terminal has room for."""
+
+
+@pytest.fixture
+def wordy(tmp_path: Path) -> Path:
+    """A log with a long config, and a long source partition."""
+    config = json.dumps({"properties": {"connector.class": "A", "name": "c", "note": LONG}})
+    partition = json.dumps(["c", {"file": LONG}])
+    entries = [
+        Entry("connect-configs", 0, 0, 1, b"connector-c", config.encode()),
+        Entry("connect-offsets", 0, 0, 2, partition.encode(), b'{"at": 1}'),
+    ]
+    return embedded(tmp_path / "wordy.db", entries)
+
+
+def piped(*words: object) -> list[str]:
+    """The lines that a command writes into a pipe, while nobody says how wide it is."""
+    environment = {name: text for name, text in os.environ.items() if name != "COLUMNS"}
+    program = [sys.executable, "-m", *map(str, words)]
+    done = subprocess.run(
+        program, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    return done.stdout.splitlines()
+
+
+def test_a_piped_table_is_as_wide_as_its_content(histories: Path) -> None:
+    """One line a row, no spaces behind it, whatever a terminal would have room for."""
+    log = histories / "odd-records-3.9.log.jsonl"
+    for words in (
+        ("controlplane", "inspect", log, "--compare", "2.8,3.2,3.4,3.9,4.3,kip"),
+        ("replay", "audit", histories / "life-3.9.log.jsonl"),
+    ):
+        lines = piped(*words)
+        assert [line for line in lines if line != line.rstrip()] == []
+        assert max(map(len, lines)) > WIDE
+    heads, rule, *rows = piped("controlplane", "inspect", log)
+    assert len(rule) == max(map(cell_len, (heads, *rows[: rows.index("")])))
+
+
+def test_long_json_is_cut_unless_all_is_asked_for(wordy: Path) -> None:
+    """With an ellipsis; `--wide` and `-o json` show it all."""
+    words = ("controlplane", "inspect", wordy, "--history", "c")
+    (cut,) = [line for line in piped(*words) if "source offset" in line]
+    assert "…" in cut
+    assert len(cut) < len(LONG)
+    (whole,) = [line for line in piped(*words, "--wide") if "source offset" in line]
+    assert LONG in whole
+    assert LONG in call(*words[1:], "--wide", columns=80).out
+    assert LONG in call(*words[1:], "-o", "json", columns=80).out

@@ -17,6 +17,7 @@ BESIDE = {
         "observe",
         "option_names",
         "plugins",
+        "table_text",
     )
 }
 LOGS = {"controlplane.logs"}
@@ -48,7 +49,8 @@ LAYERS: dict[str, set[str]] = {
     # Of a worker's settings it takes how to get in to its cluster.
     "replay": CORE
     | LOGS
-    | {"controlplane.settings", "controlplane.option_names", "controlplane.private_files"},
+    | {"controlplane.settings", "controlplane.option_names", "controlplane.private_files"}
+    | {"controlplane.table_text"},
 }
 """Per part of the program, the other parts it may import. What is not listed (the command line,
 `__main__`, the package itself) may import every part of `controlplane`, and nobody imports it."""

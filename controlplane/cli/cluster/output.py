@@ -14,6 +14,7 @@ import yaml
 from controlplane.cli.failing import write
 from controlplane.cli.printing import print_json, say
 from controlplane.core.shown import plain
+from controlplane.table_text import wide_option
 
 Command = TypeVar("Command")
 
@@ -21,14 +22,14 @@ FORMS = ("table", "json", "yaml")
 
 
 def output_option(command: Command) -> Command:
-    """Add `-o table|json|yaml`; the command gets `output`."""
+    """Add `-o table|json|yaml` and `--wide`; the command gets `output`."""
     return click.option(
         "-o",
         "--output",
         type=click.Choice(FORMS),
         default="table",
-        help="Tables for people; for machines JSON or YAML, which hide nothing.",
-    )(command)  # type: ignore[type-var]  # click's decorators know functions only
+        help="Tables for people; for machines JSON or YAML, which hide nothing. [default: table]",
+    )(wide_option(command))  # type: ignore[type-var]  # click's decorators know functions only
 
 
 def print_document(value: Any, output: str) -> None:
