@@ -13,6 +13,7 @@ from controlplane.cli.tables import table
 from controlplane.logs.log import LogCorrupt, LogNotUsable
 from controlplane.logs.names import check_file, is_cluster, is_embedded, path_of, without_login
 from controlplane.logs.sqlite import SqliteLog
+from controlplane.shell_completion import complete_files
 
 Ends = dict[str, list[int]]
 
@@ -27,8 +28,8 @@ class Copied(msgspec.Struct, frozen=True):
 
 
 @click.command("backup")
-@click.argument("log")
-@click.argument("target")
+@click.argument("log", shell_complete=complete_files)
+@click.argument("target", shell_complete=complete_files)
 @output_option
 def backup(log: str, target: str, output: str) -> None:
     """Copy LOG, an embedded log, to TARGET, a new file.

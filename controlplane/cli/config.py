@@ -106,7 +106,9 @@ def _row(found: Effective) -> Row:
     value = found.text if isinstance(found.value, Secret) else found.value
     if isinstance(value, tuple):
         value = list(value)
-    return Row(found.key, redacted_value(found.key, value), found.source, found.idle or None)
+    # A path such as auth.password.file has a secret's key and is none.
+    key = found.key if isinstance(found.value, Secret) else ""
+    return Row(found.key, redacted_value(key, value), found.source, found.idle or None)
 
 
 def _check(configuration: Configuration) -> None:

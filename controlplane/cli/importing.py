@@ -32,6 +32,7 @@ from controlplane.logs.opening import (
 from controlplane.logs.places import by_place
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.settings.parts import SQLITE
+from controlplane.shell_completion import complete_files
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -80,8 +81,8 @@ class Result(msgspec.Struct, frozen=True):
 
 
 @click.command("import")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.argument("log")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, shell_complete=complete_files)
+@click.argument("log", shell_complete=complete_files)
 @click.option("--partial", is_flag=True, help="Take what can be read of a file with bad lines.")
 @output_option
 @log_options

@@ -54,6 +54,7 @@ from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.listening import Address, administering, listening
 from controlplane.settings.parts import FOLLOWER, LOG, SQLITE
 from controlplane.settings.worker import deciding
+from controlplane.shell_completion import complete_files
 from controlplane.watching import Watching
 
 
@@ -78,7 +79,7 @@ class Service(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.argument("log")
+@click.argument("log", shell_complete=complete_files)
 @click.option(
     "--follow/--no-follow",
     default=True,

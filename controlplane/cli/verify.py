@@ -41,6 +41,7 @@ from controlplane.scenario.story import (
     read_story,
     same,
 )
+from controlplane.shell_completion import complete_files
 
 EXACTLY_ONCE = "--exactly-once"
 EVERY_WORKER = "*"
@@ -89,11 +90,12 @@ class _Verify(click.Command):
 
 
 @click.command(cls=_Verify)
-@click.argument("log")
+@click.argument("log", shell_complete=complete_files)
 @click.argument("story", type=FILE)
 @click.option(
     "--before",
     metavar="LOG",
+    shell_complete=complete_files,
     help="The log before the story's step `compacted`, as workers older than it know it.",
 )
 @click.option(

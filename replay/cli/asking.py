@@ -11,6 +11,7 @@ from controlplane.core.moments import UnknownMoment
 from controlplane.core.profiles import PROFILES, Profile, check_support
 from controlplane.core.safe_text import safe
 from controlplane.option_names import named_option
+from controlplane.shell_completion import complete_files
 from replay.archive import layout
 from replay.archive.cluster import Cluster, open_cluster, open_clusters
 from replay.archive.integrity import checked
@@ -152,7 +153,7 @@ def archive_argument(command: Command) -> Command:
 
 
 _OPTIONS = (
-    click.argument("archive"),
+    click.argument("archive", shell_complete=complete_files),
     click.option(
         "--cluster", "names", metavar="NAME", multiple=True, help="Only this one; repeat."
     ),

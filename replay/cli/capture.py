@@ -11,6 +11,7 @@ from controlplane.core.state import Topics, check_topics
 from controlplane.logs.opening import DumpForm, Opening
 from controlplane.settings import Configuration, SettingsError, WorkerSettings
 from controlplane.settings.sources import told_by_file, told_by_flags
+from controlplane.shell_completion import complete_files
 from replay.capture.secrets import Secrets, dropped, encrypted, kept
 from replay.cli.codes import INTERRUPTED, REFUSED
 from replay.cli.engines import Choice, engine_options
@@ -40,8 +41,10 @@ def _topic_options(command: Any) -> Any:
 
 
 @click.command()
-@click.argument("sources", metavar="[NAME=]LOG...", nargs=-1, required=True)
-@click.argument("archive")
+@click.argument(
+    "sources", metavar="[NAME=]LOG...", nargs=-1, required=True, shell_complete=complete_files
+)
+@click.argument("archive", shell_complete=complete_files)
 @click.option("--once", is_flag=True, help="End when all that is there is archived.")
 @click.option(
     "--every",
@@ -76,6 +79,7 @@ def _topic_options(command: Any) -> Any:
 @click.option(
     "--checkpoint",
     metavar="FOLDER",
+    shell_complete=complete_files,
     help="Have Spark follow clusters by Structured Streaming, which keeps there how far it is.",
 )
 @click.option("--format", "dump_format", metavar="NAME", help="Format of a dump.")

@@ -109,8 +109,10 @@ class _Named(NamedTuple):
 
 @click.command("diff")
 @archive_argument
-@click.option("--from", "begin", metavar="MOMENT", help="config@57, a time, a vector.")
-@click.option("--to", "end", metavar="MOMENT", help="The same. [default: the end]")
+@click.option(
+    "--from", "begin", metavar="MOMENT", help="The first moment: config@57, a time, a vector."
+)
+@click.option("--to", "end", metavar="MOMENT", help="The second moment. [default: the end]")
 @moment_option("The same as --to; of two releases or clusters the moment of both.")
 @named_option(
     "--release",

@@ -13,6 +13,7 @@ from controlplane.core.entry import Batch, Entry
 from controlplane.core.order import before, ends_at, entries_of, in_order
 from controlplane.core.state import Topics, check_topics
 from controlplane.logs.opening import Opening, open_log
+from controlplane.shell_completion import complete_files
 from replay.archive.hadoop import NONE, Settings
 from replay.errors import NoArchive
 from replay.gaps import Gap
@@ -68,7 +69,9 @@ def logs_argument(command: Command) -> Command:
         reading = Reading(_topics(arguments), arguments.pop("exactly_once"), moment)
         return command(asked=_asked(logs, names, reading), **arguments)
 
-    argument = click.argument("logs", metavar="LOG|ARCHIVE...", nargs=-1, required=True)
+    argument = click.argument(
+        "logs", metavar="LOG|ARCHIVE...", nargs=-1, required=True, shell_complete=complete_files
+    )
     return argument(_with_options(with_logs))  # type: ignore[return-value]  # click changes the type
 
 

@@ -41,6 +41,7 @@ COMMANDS = {
     "audit": Command("replay.cli.audit:audit", "What the logs of a fleet tell that nobody saw."),
     "lint": Command("replay.cli.lint:lint", "Compact now and restart: who is not what he was?"),
     "report": Command("replay.cli.report:report", "One page of HTML about a fleet."),
+    "completion": Command("replay.cli.completion:completion", "Complete words in your shell."),
 }
 """In the order in which they are listed."""
 

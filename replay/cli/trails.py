@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
+from controlplane.shell_completion import complete_files
 from replay.audit.trail.lines import read_trail
 from replay.audit.trail.trail import Request
 from replay.cli.logs import Asked
@@ -27,6 +28,7 @@ def trail_option(command: Command) -> Command:
         "--trail",
         "trails",
         metavar="[NAME=]FILE",
+        shell_complete=complete_files,
         multiple=True,
         help="Who asked for what: JSON lines, CloudEvents, or an access log (common, combined); of "
         "one cluster, or of all.",

@@ -6,6 +6,7 @@ from typing import NamedTuple, TypeVar
 import click
 
 from controlplane.core.safe_text import count, safe
+from controlplane.shell_completion import complete_files
 from replay.archive import layout
 from replay.archive.cluster import Cluster, open_cluster
 from replay.archive.hadoop import settings
@@ -45,7 +46,7 @@ class _Looked(NamedTuple):
 
 
 @click.command()
-@click.argument("archive")
+@click.argument("archive", shell_complete=complete_files)
 @click.option("--cluster", "names", metavar="NAME", multiple=True, help="Only this one; repeat.")
 @click.option(
     "--head",

@@ -268,3 +268,13 @@ def test_trust_in_unknown_classes_is_a_setting_that_is_off() -> None:
     told = lines(show("--override", "plugins.trust.unknown=true"))
     assert told["plugins.trust.unknown"] == ["true", "--override"]
     assert "plugins.catalogue" in shown
+
+
+def test_paths_of_files_with_secrets_are_shown(worker: Path) -> None:
+    """A path tells where to look; what lies there is the secret."""
+    files = {"auth.password.file": "/etc/passwords", "auth.token.file": "/etc/tokens"}
+    told = [word for key, path in files.items() for word in ("--override", f"{key}={path}")]
+    secret = ("--override", "ssl.keystore.password=hunter2")
+    shown = lines(show("--worker-properties", worker, *told, *secret))
+    assert {key: shown[key][0] for key in files} == files
+    assert shown["ssl.keystore.password"][0] == "[hidden]"

@@ -23,6 +23,15 @@ def poisoned(tmp_path: Path) -> Path:
     return embedded(tmp_path / "log.db", entries)
 
 
+def test_hazards_fail_a_pipeline_that_asks_for_it(poisoned: Path) -> None:
+    """Exit code 1 with --fail if there is any, 0 if there is none, or nobody asks."""
+    asked = ("inspect", poisoned, "--hazards", "--release", "2.8")
+    assert [call(*asked).code, call(*asked, "--fail").code] == [0, 1]
+    assert call(*asked, "--fail", "-o", "json").code == 1
+    assert call(*asked, "--fail", "--as-of", "config@0").code == 0
+    assert "say --hazards" in call("inspect", poisoned, "--fail").err
+
+
 def test_a_record_that_stops_a_worker(poisoned: Path) -> None:
     """Poison up to 3.2, harmless later: danger, position, key, what happens."""
     said = call("inspect", poisoned, "--hazards", "--profile", "2.8", columns=200)

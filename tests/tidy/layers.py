@@ -17,9 +17,11 @@ BESIDE = {
         "observe",
         "option_names",
         "plugins",
+        "shell_completion",
         "table_text",
     )
 }
+SHARED_CLI = {f"controlplane.{name}" for name in ("option_names", "shell_completion", "table_text")}
 LOGS = {"controlplane.logs"}
 STATE = {
     f"controlplane.{name}"
@@ -47,10 +49,7 @@ LAYERS: dict[str, set[str]] = {
     "controlplane.worker": BELOW_REST,
     "controlplane.scenario": BELOW_REST | REST,  # requests are among the verbs of a scenario
     # Of a worker's settings it takes how to get in to its cluster.
-    "replay": CORE
-    | LOGS
-    | {"controlplane.settings", "controlplane.option_names", "controlplane.private_files"}
-    | {"controlplane.table_text"},
+    "replay": CORE | LOGS | SHARED_CLI | {"controlplane.settings", "controlplane.private_files"},
 }
 """Per part of the program, the other parts it may import. What is not listed (the command line,
 `__main__`, the package itself) may import every part of `controlplane`, and nobody imports it."""

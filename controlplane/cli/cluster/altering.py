@@ -30,6 +30,7 @@ from controlplane.cli.failing import Refused
 from controlplane.cli.printing import note, say
 from controlplane.cli.tables import table
 from controlplane.core.safe_text import count
+from controlplane.shell_completion import complete_files
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -68,7 +69,13 @@ async def present(api: Api, name: str) -> list[Offset]:
 @changes(
     "alter",
     name_argument,
-    click.option("-f", "--file", metavar="FILE", help="What `offsets get -o json` prints; or -."),
+    click.option(
+        "-f",
+        "--file",
+        metavar="FILE",
+        help="What `offsets get -o json` prints; or -.",
+        shell_complete=complete_files,
+    ),
     click.option("--source-partition", metavar="JSON", help="One partition of a source,"),
     click.option("--source-offset", metavar="JSON", help="and its offset; null takes it away."),
     click.option("--kafka-topic", metavar="TOPIC", help="One topic of a sink,"),

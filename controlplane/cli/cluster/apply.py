@@ -14,6 +14,7 @@ from controlplane.cli.cluster.verbs import changes
 from controlplane.cli.cluster.waiting import RUNS, wait_for, wait_options
 from controlplane.core.diff import Aspect
 from controlplane.core.shown import change
+from controlplane.shell_completion import complete_files
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -29,6 +30,7 @@ def files_options(command: Command) -> Command:
         multiple=True,
         required=True,
         metavar="FILE",
+        shell_complete=complete_files,
         help="A file, a directory, or - for standard input. May be repeated.",
     )
     name = click.option("-n", "--name", metavar="NAME", help="The name, where the file has none.")

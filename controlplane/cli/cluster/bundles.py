@@ -38,6 +38,7 @@ from controlplane.cli.failing import FOUND, Refused, write
 from controlplane.cli.printing import note
 from controlplane.core.safe_text import count
 from controlplane.private_files import replacing
+from controlplane.shell_completion import complete_files
 
 FORMAT = 1
 """Of a bundle; a file with another one is not taken."""
@@ -71,7 +72,14 @@ class Bundle(msgspec.Struct, frozen=True):
 @asks(
     "export",
     selected,
-    click.option("-f", "--file", metavar="FILE", default="-", help="Where to. [default: -]"),
+    click.option(
+        "-f",
+        "--file",
+        metavar="FILE",
+        default="-",
+        help="The file to write. [default: -, standard output]",
+        shell_complete=complete_files,
+    ),
 )
 async def export(api: Api, selection: Selection, file: str) -> None:
     """Write connectors to a file: config, target state, offsets, topics. Secrets are in it.
@@ -134,7 +142,7 @@ async def _topics(api: Api, name: str) -> list[str]:
 
 @changes(
     "import",
-    click.argument("file"),
+    click.argument("file", shell_complete=complete_files),
     click.option("-n", "--name", metavar="NAME", help="Another name; for a bundle of one."),
     wait_options,
     dry_run_option,

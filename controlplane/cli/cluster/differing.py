@@ -17,6 +17,7 @@ from controlplane.cli.printing import say
 from controlplane.cli.tables import table
 from controlplane.core import shown
 from controlplane.core.diff import Aspect
+from controlplane.shell_completion import complete_files
 
 
 class Fact(NamedTuple):
@@ -56,9 +57,22 @@ class Difference(NamedTuple):
 @asks_now(
     "diff",
     click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete),
-    click.option("-f", "--file", "files", multiple=True, metavar="FILE", help="As for `apply`."),
+    click.option(
+        "-f",
+        "--file",
+        "files",
+        multiple=True,
+        metavar="FILE",
+        help="A file with the wanted connectors, as for `apply`. May be repeated.",
+        shell_complete=complete_files,
+    ),
     click.option("--from", "begin", metavar="MOMENT", help="config@57, a time, a vector. Ours."),
-    click.option("--to", "end", metavar="MOMENT", help="The same. [default: now]"),
+    click.option(
+        "--to",
+        "end",
+        metavar="MOMENT",
+        help="The other moment: config@57, a time, a vector. Ours. [default: now]",
+    ),
     output_option,
 )
 async def diff(  # noqa: PLR0913, PLR0917 - click gives one argument per option

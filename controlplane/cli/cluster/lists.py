@@ -27,7 +27,7 @@ async def connectors(api: Api, selection: Selection, output: str) -> None:
         raise Declined(f"there is no connector {min(missing)}; `controlplane get` lists them all")
     if output != "table":
         print_document({one.name: _expanded(one) for one in found}, output)
-    elif found:
+    elif found or selection.states:
         styles = {number: one.style for number, one in enumerate(found) if one.style}
         heads = ("NAME", "TYPE", "STATE", "TASKS", "WORKER")
         table(heads, rows(await with_wanted(api, found)), styles, spare=("WORKER", "TYPE"))

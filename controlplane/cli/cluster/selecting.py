@@ -35,20 +35,20 @@ class Selection:
         return self._patterns is not None or bool(self.states) or not self.names
 
     async def of(self, api: Api) -> list[str]:
-        """The connectors that are meant, by name.
+        """The connectors that are meant, by name; none, if none is in the state that is named.
 
         Raises:
-            Declined: there are none.
+            Declined: no connector has such a name.
         """
         if not self.is_open:
             return list(dict.fromkeys(self.names))
         found = [name for name in sorted(await api.get("/connectors")) if self._matches(name)]
-        if self.states:
-            known = {one.name: one for one in await summaries(api)}
-            found = [name for name in found if name in known and known[name].states & self.states]
-        if not found and (self.names or self.states):
+        if not found and self.names:
             raise Declined(f"no connector of {api.name} is meant by that: see `controlplane get`")
-        return found
+        if not self.states:
+            return found
+        known = {one.name: one for one in await summaries(api)}
+        return [name for name in found if name in known and known[name].states & self.states]
 
     def _matches(self, name: str) -> bool:
         if self._patterns is None:

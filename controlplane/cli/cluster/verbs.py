@@ -19,6 +19,7 @@ from controlplane.cli.cluster.connection import connected
 from controlplane.cli.cluster.where import CA_FILE, CLUSTER, TOKEN, USER, USUAL, Cluster, Need
 from controlplane.cli.configuring import FILE
 from controlplane.option_names import named_option
+from controlplane.shell_completion import complete_files
 
 Talk = Callable[Concatenate[Api, ...], Awaitable[None]]
 Option = Callable[[Any], Any]
@@ -37,6 +38,19 @@ class Verb(click.Group):
         if not named and not ctx.resilient_parsing:
             args = [self.usual, *args]
         return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """The words of the usual resource, whose name may be left out."""
+        return ["[RESOURCE]", *self.commands[self.usual].collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Options of the usual resource, then the resources."""
+        usual = self.commands[self.usual]
+        usual.format_options(click.Context(usual, ctx, self.usual), formatter)
+        with formatter.section("Resources"):
+            formatter.write_dl(
+                [(name, one.get_short_help_str()) for name, one in self.commands.items()]
+            )
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Resources, and what could follow where the usual one is left out."""
@@ -113,6 +127,7 @@ _CLUSTER: tuple[Option, ...] = (
         "where",
         default=lambda: os.environ.get(CLUSTER) or USUAL,
         metavar="URL|LOG",
+        shell_complete=complete_files,
         help=f"A worker's URL, or a log: sqlite:///state.db. [{CLUSTER}; default: {USUAL}]",
     ),
     click.option(

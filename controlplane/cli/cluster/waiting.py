@@ -1,6 +1,7 @@
 """`--wait`: looking until a connector is as was asked for, and telling meanwhile how it is."""
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -63,11 +64,11 @@ def wait_options(command: Command) -> Command:
     Nothing comes of a dry run that could be waited for.
     """
 
+    @functools.wraps(command)
     def with_wait(*, wait: bool, timeout: float, **arguments: Any) -> Any:
         waits = wait and not arguments.get("dry_run")
         return command(wait_s=timeout if waits else None, **arguments)
 
-    with_wait.__dict__.update(command.__dict__)
     for option in reversed(_OPTIONS):
         with_wait = option(with_wait)
     return with_wait  # type: ignore[return-value]  # click's decorators change the type

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from controlplane.cli.failing import FOUND
 from controlplane.cli.inspect import (
     comparison,
     connector,
@@ -28,6 +29,7 @@ from controlplane.cli.sources import Source, opened
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile
 from controlplane.option_names import named_option
+from controlplane.shell_completion import complete_files
 
 TWO = 2
 """The fewest releases that can be compared."""
@@ -42,6 +44,7 @@ class Asked(msgspec.Struct, frozen=True):
     connector: str | None
     history: str | None
     hazards: bool
+    fail: bool
     rest: bool
     exactly_once: bool
     plugins: Path | None
@@ -72,7 +75,9 @@ class Question(msgspec.Struct, frozen=True):
     async def hazards(self, source: Source) -> None:
         """What no view can show."""
         profile = None if self.asked.profile is None else self.profiles[0]
-        await hazards.show(source, profile, self.asked.output, self.asked.connector)
+        found = await hazards.show(source, profile, self.asked.output, self.asked.connector)
+        if found and self.asked.fail:
+            raise SystemExit(FOUND)
 
     async def changes(self, source: Source) -> None:
         """Everything that happened to one connector."""
@@ -88,7 +93,7 @@ View = Callable[[Question, Source], Awaitable[None]]
 
 
 @click.command
-@click.argument("log")
+@click.argument("log", shell_complete=complete_files)
 @named_option(
     "--release",
     "profile",
@@ -100,6 +105,9 @@ View = Callable[[Question, Source], Awaitable[None]]
 @click.option("--as-of", metavar="MOMENT", help="A time, config@57, or a vector of end offsets.")
 @click.option("--connector", metavar="NAME", help="One connector in depth.")
 @click.option("--hazards", is_flag=True, help="What no view can show, for all releases or one.")
+@click.option(
+    "--fail", is_flag=True, help="With --hazards: exit with 1 if there is a hazard, for pipelines."
+)
 @click.option("--history", metavar="CONNECTOR", help="Every change of a connector.")
 @click.option(
     "--rest",
@@ -113,10 +121,13 @@ View = Callable[[Question, Source], Awaitable[None]]
 def inspect(log: str, reading: Reading, **options: Any) -> None:
     """Show what a LOG makes a worker know.
 
-    The worker is of our own profile, kip, unless --release names a release.
+    The worker is of our own profile, kip, unless --release names a release. Exit code 1: there is
+    a hazard, and --fail was given.
     """
     asked = Asked(**options)
     view = _view(asked)
+    if asked.fail and not asked.hazards:
+        raise click.UsageError("--fail is about hazards: say --hazards, too")
     if asked.compare and asked.profile:
         raise click.UsageError("--compare names the releases: leave out --release")
     names = (

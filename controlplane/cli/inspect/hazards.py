@@ -28,8 +28,8 @@ class Met(NamedTuple):
     releases: tuple[str, ...] = ()
 
 
-async def show(source: Source, profile: Profile | None, output: str, connector: str | None) -> None:
-    """Print every hazard, worst first, for one release or for all (None).
+async def show(source: Source, profile: Profile | None, output: str, connector: str | None) -> int:
+    """Print every hazard, worst first, for one release or for all (None); return how many.
 
     Of one connector: also those that hit every connector.
     """
@@ -43,10 +43,11 @@ async def show(source: Source, profile: Profile | None, output: str, connector: 
             "exactly_once": source.exactly_once,
         }
         print_json(source.about | told | {"hazards": [_document(one, by_place) for one in found]})
-        return
+        return len(found)
     _print(source, found, by_place)
     say(_summary(source, profile, len(found)))
     say(f"read up to {vector(source)}")
+    return len(found)
 
 
 def _of(source: Source, entries: Iterable[Entry], profile: Profile) -> list[Met]:

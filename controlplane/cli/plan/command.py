@@ -37,6 +37,7 @@ from controlplane.rest.outcomes import Done
 from controlplane.rest.writes import command_of, shown
 from controlplane.settings import WorkerSettings
 from controlplane.settings.worker import deciding
+from controlplane.shell_completion import complete_files
 
 STDIN = "-"
 """A body that comes from standard input."""
@@ -58,7 +59,7 @@ class Asked(NamedTuple):
 
 
 @click.command
-@click.argument("log")
+@click.argument("log", shell_complete=complete_files)
 @click.argument("method", required=False)
 @click.argument("path", required=False)
 @click.argument("body", required=False)

@@ -12,6 +12,14 @@ FILE_BYTES = 1 << 20
 """Some thousand credentials; what is larger is something else and is not read."""
 
 
+class _BadCredential(SettingsError):
+    """A line of a file keeps no credential. The message begins with the file and the line."""
+
+    def __init__(self, path: Path, line: int, reason: BadLine) -> None:
+        super().__init__(f"{path}:{line}: {reason}")
+        self.facts = {"line": line, "reason": str(reason)}
+
+
 class _Stamp(NamedTuple):
     """What tells that a file has changed, also where another one has been put in its place."""
 
@@ -46,7 +54,9 @@ class CredentialFile:
             try:
                 self._known = tuple(self._read())
             except SettingsError as failure:
-                self._logger.warning("credentials_not_read", reason=str(failure))
+                # Apart from the path: `tokens:3` would be hidden as a secret.
+                facts = getattr(failure, "facts", {"reason": str(failure)})
+                self._logger.warning("credentials_not_read", file=str(self._path), **facts)
             else:
                 self._logger.info("credentials_read", file=str(self._path))
         return self._known
@@ -64,7 +74,7 @@ class CredentialFile:
                 try:
                     yield self._line(line)
                 except BadLine as bad:
-                    raise SettingsError(f"{self._path}:{number}: {bad}") from None
+                    raise _BadCredential(self._path, number, bad) from None
 
     def _content(self) -> str:
         try:

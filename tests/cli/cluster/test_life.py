@@ -198,3 +198,16 @@ def test_a_log_has_a_name(cluster: Cluster) -> None:
     cluster.done("pause", "orders")
     assert cluster.json("get", "info") == about
     assert f"of the Kafka cluster {about['kafka_cluster_id']}" in cluster.done("get", "info")
+
+
+def test_no_connector_in_a_state_is_an_empty_table(cluster: Cluster) -> None:
+    """Nothing has failed: that is an answer, and nothing is to be done. Names must still exist."""
+    cluster.create()
+    heads, _ = cluster.done("get", "connectors", "--state", "FAILED").splitlines()
+    assert heads.split() == ["NAME", "TYPE", "STATE", "TASKS", "WORKER"]
+    assert cluster.json("get", "--state", "FAILED") == {}
+    assert cluster.json("describe", "--state", "FAILED") == []
+    for verb in ("restart", "stop", "delete"):
+        assert cluster.done(verb, "--state", "FAILED") == ""
+    assert cluster.ask("get", "nobody", "--state", "FAILED").code == 3
+    assert cluster.ask("get", "-e", "no.*").code == 3

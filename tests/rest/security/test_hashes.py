@@ -4,12 +4,13 @@ import hashlib
 import hmac
 import re
 from base64 import b64encode
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controlplane.observe import silent
+from controlplane.observe import logger, silent
 from controlplane.properties import SettingsError
 from controlplane.rest.security.files import FILE_BYTES, CredentialFile
 from controlplane.rest.security.hashes import (
@@ -146,7 +147,19 @@ def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
         "credentials_not_read",
         "credentials_read",
     ]
-    assert logger.told[1][1]["reason"].startswith(f"{path}:1: its hash is no SHA-256")
+    facts = logger.told[1][1]
+    assert (facts["file"], facts["line"]) == (str(path), 1)
+    assert facts["reason"].startswith("its hash is no SHA-256")
+
+
+def test_a_log_line_about_a_bad_token_file_keeps_its_line_number(tmp_path: Path) -> None:
+    """`tokens:2` looks like a secret behind its name, and would be hidden."""
+    path, printed = tmp_path / "tokens", StringIO()
+    path.write_text("")
+    file = CredentialFile(path, token_line, logger(printed))
+    path.write_text("# one\nbob:view:t0ken\n", "ascii")
+    assert file.now() == ()
+    assert f"file={path} line=2 " in printed.getvalue()
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""Help texts of every command and option of both programs, and what shells complete."""
+
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+
+from tests.cli.calling import ROOT, call
+from tests.commands import every_command
+
+FILES = ("FILE", "LOG", "ARCHIVE", "FOLDER", "TARGET")
+"""Words by which a help text names something that may be a file."""
+
+NO_FILES = {"--token", "logger"}
+"""`@FILE` is completed by no shell, and a LOGGER is no LOG."""
+
+
+def test_every_command_and_option_has_a_help_text() -> None:
+    """A sentence for each command; for each option, too, before what its default is."""
+    silent = [
+        (*called.words, *option.opts)
+        for called in every_command()
+        for option in called.options
+        if not (option.help or "").split("[")[0].strip()
+    ]
+    assert silent == []
+    for called in every_command():
+        first, *_ = (called.command.help or "").strip().splitlines() or [""]
+        assert first.rstrip(), called.words
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("stop", ("--wait", "--timeout", "--state", "--dry-run", "[NAME]...")),
+        ("delete", ("--yes", "--all", "offsets")),
+        ("get", ("--reg-exp", "plugins", "loggers")),
+        ("restart", ("--tasks", "task")),
+    ],
+)
+def test_options_show_where_the_resource_may_be_left_out(
+    words: str, shown: tuple[str, ...]
+) -> None:
+    """`stop --help` is about connectors, as `stop` is."""
+    said = call(*words.split(), "--help")
+    assert said.code == 0
+    assert [one for one in shown if one not in said.out] == []
+
+
+def test_words_that_may_be_files_are_completed_as_files() -> None:
+    """Options and arguments, in both programs."""
+    for called in every_command():
+        for one in called.command.params:
+            word = one.metavar or (
+                one.human_readable_name if isinstance(one, click.Argument) else ""
+            )
+            if not any(file in word.upper() for file in FILES) or {*one.opts} & NO_FILES:
+                continue
+            kinds = {item.type for item in one.shell_complete(called.context, "x")}
+            assert kinds & {"file", "dir"}, (called.words, one.opts)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("replay cap", ["plain,capture"]),
+        ("replay lint --rel", ["plain,--release"]),
+        ("replay lint fl", ["file,fl"]),
+        ("replay completion z", ["plain,zsh"]),
+    ],
+)
+def test_replay_completes_commands_options_and_files(line: str, found: list[str]) -> None:
+    """As bash asks for them."""
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-m", "replay"],
+        cwd=ROOT,
+        env={**os.environ, **words, "_REPLAY_COMPLETE": "bash_complete"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == found
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_replay_prints_what_a_shell_reads(shell: str) -> None:
+    """To be evaluated in a file that the shell reads when it starts."""
+    words = [sys.executable, "-m", "replay", "completion", shell]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, "_REPLAY_COMPLETE" in done.stdout) == (0, True)

@@ -1,0 +1,30 @@
+"""`tools/setup`, which `make run` begins with: it shows how far it is."""
+
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+PIP = """#!/usr/bin/env bash
+case "$*" in
+  *--requirement*)
+    for ((number = 0; number < 45; number++)); do echo "Collecting package-$number"; done
+    echo "Installing collected packages: package-0, package-1"
+    ;;
+esac
+"""
+"""Stands in for the environment's Python: its pip prints what pip prints, and installs nothing."""
+
+
+def test_setting_up_shows_progress(tmp_path: Path) -> None:
+    """How many packages are dealt with, of how many; then that they are being installed."""
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text(PIP)
+    python.chmod(0o755)
+    words = [ROOT / "tools" / "setup", tmp_path]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    begun, *shown = done.stdout.splitlines()
+    assert begun.startswith("Setting up ")
+    assert [line.split(" of ")[0].strip() for line in shown] == ["20", "40", "Installing them ..."]
