@@ -74,6 +74,7 @@ EVENTS = pa.schema(
         ("cluster", pa.string()),
         ("profile", pa.string()),
         ("connector", pa.string()),
+        ("at", pa.string()),
         (
             "record",
             pa.struct(
