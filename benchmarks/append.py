@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 import click
 from rich.console import Console
@@ -104,6 +105,16 @@ def embedded(batch_records: int) -> Callable[[Path, float], Figure]:
     return lambda path, seconds: asyncio.run(run(path, seconds))
 
 
+def unchecked(append: Callable[[Path, float], Figure]) -> Callable[[Path, float], Figure]:
+    """The same without checksums, as it was before there were any."""
+
+    def run(path: Path, seconds: float) -> Figure:
+        with patch("controlplane.logs.sqlite.rows.checksum", lambda *_: None):
+            return append(path, seconds)
+
+    return run
+
+
 def commit_per_record(path: Path, seconds: float) -> Figure:
     """The same file, one transaction per record, one after the other."""
     files.create(path)
@@ -141,6 +152,7 @@ CONTESTANTS = (
     Contestant("one commit per record", commit_per_record, 1),
     Contestant(f"{APPENDERS} appenders, 1 record each", embedded(1), APPENDERS),
     Contestant(f"{APPENDERS} appenders, {BATCH_RECORDS} records each", embedded(100), APPENDERS),
+    Contestant("the same without checksums", unchecked(embedded(100)), APPENDERS),
     Contestant(f"bare file, groups of {APPENDERS}", bare_file, APPENDERS),
 )
 

@@ -5,7 +5,9 @@ from contextlib import closing
 from pathlib import Path
 
 from controlplane.logs.log import LogCorrupt, LogNotUsable, LogUnavailable
+from controlplane.logs.sqlite.checksums import DamagedRecord
 from controlplane.logs.sqlite.files import place
+from controlplane.logs.sqlite.reader import check_all
 from controlplane.private_files import draft_folder, remove_abandoned
 
 
@@ -49,9 +51,14 @@ def _copy(connection: sqlite3.Connection, made: Path) -> None:
 
 
 def _check(made: Path, source: Path) -> None:
-    """Look at every page: pages are copied as they are, damaged ones too."""
+    """Look at every page and every record: they are copied as they are, damaged ones too."""
     with closing(sqlite3.connect(made, isolation_level=None)) as copy:
         (found,) = copy.execute("PRAGMA quick_check(1)").fetchone()
+        if found == "ok":
+            try:
+                check_all(copy)
+            except DamagedRecord as damage:
+                found = str(damage)
     if found != "ok":
         why = " ".join(found.split())
         raise LogCorrupt(f"The log {source} is damaged ({why}): go back to an earlier backup")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from controlplane.core.entry import Decoded
 from controlplane.logs.compaction import Sieve
 from controlplane.logs.sqlite.ledger import Ledger
-from controlplane.logs.sqlite.reader import Stretch
+from controlplane.logs.sqlite.reader import Stretch, check
 from controlplane.logs.sqlite.rows import OFFSET_MASK
 from controlplane.logs.sqlite.snapshots import forget
 
@@ -16,7 +16,7 @@ SIFT_ROWS = 8_192
 DELETE_ROWS = 4_096
 """Rows removed in one write transaction: appends wait some ten milliseconds at most."""
 
-_DESCENDING = """SELECT id, key, value IS NULL, aborted FROM log
+_DESCENDING = """SELECT id, ts, key, value, headers, aborted, checksum FROM log
                  WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?"""
 
 _DELETE_FIRST = """DELETE FROM log WHERE id IN (
@@ -25,11 +25,18 @@ _DELETE_FIRST = """DELETE FROM log WHERE id IN (
 
 
 def sift(connection: sqlite3.Connection, stretch: Stretch, sieve: Sieve) -> Stretch | None:
-    """Look at the newest rows of a stretch; what is left of it, None when all has been seen."""
-    limits = (stretch.low, stretch.high, SIFT_ROWS)
-    rows = connection.execute(_DESCENDING, limits).fetchall()[::-1]
+    """Look at the newest rows of a stretch; what is left of it, None when all has been seen.
+
+    Raises:
+        DamagedRecord: one does not fit its checksum, so its key may be that of another one.
+    """
+    rows: list[tuple[int, bytes | None, bool, int]] = []
+    for row in connection.execute(_DESCENDING, (stretch.low, stretch.high, SIFT_ROWS)):
+        check(stretch, [row])
+        rows.append((row[0], row[2], row[3] is None, row[5]))  # values may be large
     if not rows:
         return None
+    rows.reverse()
     offsets = [row & OFFSET_MASK for row, *_ in rows]
     values = [None if tombstone else b"" for *_, tombstone, _ in rows]
     aborted = frozenset(index for index, row in enumerate(rows) if row[3])

@@ -4,11 +4,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from controlplane.core.entry import Entry
+from controlplane.logs.log import LogCorrupt
 from controlplane.logs.places import GAP, OTHER_ENTRY, by_place, conflict
+from controlplane.logs.sqlite.checksums import damaged, damaged_in
 from controlplane.logs.sqlite.ledger import Ledger, Slot
 from controlplane.logs.sqlite.rows import row_id, row_of
 
-_LOOK_UP = "SELECT id, ts, key, value, headers, aborted FROM log WHERE id = ?"
+_LOOK_UP = "SELECT id, ts, key, value, headers, aborted, checksum FROM log WHERE id = ?"
 
 
 def put(ledger: Ledger, entries: Sequence[Entry]) -> int:
@@ -28,6 +30,9 @@ def _check_holds(ledger: Ledger, slot: Slot, entries: Sequence[Entry]) -> None:
     for entry in entries:
         wanted = row_of(row_id(slot.number, entry.offset), entry, entry.aborted)
         there = ledger.connection.execute(_LOOK_UP, wanted[:1]).fetchone()
+        if there is not None and damaged_in([there]) is not None:
+            which = damaged(entry.topic, entry.partition, entry.offset)
+            raise LogCorrupt(f"The log is damaged ({which}): restore it from a backup")
         if there != wanted:
             raise conflict(entry, GAP if there is None else OTHER_ENTRY)
 

@@ -17,10 +17,11 @@ from controlplane.logs.places import (
     partition_in,
 )
 from controlplane.logs.spans import topic_in
-from controlplane.logs.sqlite.rows import Row, entry_of, row_id, row_of
+from controlplane.logs.sqlite.checksums import Row
+from controlplane.logs.sqlite.rows import entry_of, row_id, row_of
 from controlplane.logs.sqlite.schema import NUMBERS_LIMIT
 
-INSERT = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)"
+INSERT = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 class Slot:

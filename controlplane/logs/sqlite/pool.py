@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from controlplane.logs.log import LogNotUsable, LogUnavailable
+from controlplane.logs.log import LogCorrupt, LogNotUsable, LogUnavailable
+from controlplane.logs.sqlite.checksums import DamagedRecord
 from controlplane.logs.sqlite.errors import log_errors
 from controlplane.logs.sqlite.files import connect
 from controlplane.logs.sqlite.place import Place
@@ -39,6 +40,10 @@ class Pool:
             connection = self._take()
             try:
                 return question(connection)
+            except DamagedRecord as found:
+                raise LogCorrupt(
+                    f"The log {self._path} is damaged ({found}): restore it from a backup"
+                ) from None
             finally:
                 self._give_back(connection)
 

@@ -11,15 +11,20 @@ from controlplane.logs.lazy import LazyBatch
 from controlplane.logs.log import Ends
 from controlplane.logs.places import Place
 from controlplane.logs.spans import Span, spans, topic_in
-from controlplane.logs.sqlite.rows import OFFSET_MASK, Row, decode_headers, row_id
+from controlplane.logs.sqlite.checksums import DamagedRecord, Row, damaged, damaged_in
+from controlplane.logs.sqlite.rows import OFFSET_MASK, decode_headers, row_id
+from controlplane.logs.sqlite.schema import CHECKED_VERSION, schema_version
 from controlplane.logs.sqlite.settings import SqliteSettings
 
 FETCH_ROWS = 256
 """Rows taken from SQLite at a time: they stay in the processor's cache while they are turned into
 columns. Measured: 1.9 M rows/s, against 1.0 M with 16,384 and 1.7 M with 64."""
 
-_SELECT = """SELECT id, ts, key, value, headers, aborted FROM log
+_SELECT = """SELECT id, ts, key, value, headers, aborted, checksum FROM log
              WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"""
+
+_SELECT_UNCHECKED = _SELECT.replace("checksum", "NULL")
+"""The same for a file that no writer has upgraded yet."""
 
 _PAIR, _VALUE, _ABORTED = itemgetter(2, 3), itemgetter(3), itemgetter(5)
 """Cells of such a row: key with value, value, whether its transaction was aborted."""
@@ -87,9 +92,10 @@ def read_chunk(
     records, octets = settings.chunk_records, settings.chunk_bytes
     connection.execute("BEGIN")
     try:
+        checked = schema_version(connection) >= CHECKED_VERSION
         for index, stretch in enumerate(stretches):
             rows = Rows(stretch)
-            rows.fetch(connection, stretch, records, octets)
+            rows.fetch(connection, stretch, records, octets, checked=checked)
             if len(rows):
                 batches.append(rows)
             records -= len(rows)
@@ -121,6 +127,33 @@ def news(
     return News(batches, rest, ends)
 
 
+def check(stretch: Stretch, rows: Sequence[Row]) -> None:
+    """Raise `DamagedRecord` if a row does not fit its checksum."""
+    row = damaged_in(rows)
+    if row is not None:
+        raise DamagedRecord(damaged(stretch.topic, stretch.partition, row & OFFSET_MASK))
+
+
+def check_all(connection: sqlite3.Connection) -> None:
+    """Look at every record of a log. One of an older version has no checksums.
+
+    Raises:
+        DamagedRecord: one does not fit its checksum.
+    """
+    if schema_version(connection) < CHECKED_VERSION:
+        return
+    ends = all_ends(connection)
+    everything = [
+        Span(topic, partition, 0, end)
+        for topic, partitions in ends.items()
+        for partition, end in enumerate(partitions)
+    ]
+    for stretch in stretches(connection, everything):
+        cursor = connection.execute(_SELECT, (stretch.low, stretch.high, -1))
+        while rows := cursor.fetchmany(FETCH_ROWS):
+            check(stretch, rows)
+
+
 class Rows(LazyBatch):
     """Rows of one stretch."""
 
@@ -143,11 +176,24 @@ class Rows(LazyBatch):
         return (self.last & OFFSET_MASK) + 1
 
     def fetch(
-        self, connection: sqlite3.Connection, stretch: Stretch, records: int, octets: int
+        self,
+        connection: sqlite3.Connection,
+        stretch: Stretch,
+        records: int,
+        octets: int,
+        *,
+        checked: bool,
     ) -> None:
-        """Fetch from the beginning of the stretch up to so many records or bytes of values."""
-        cursor = connection.execute(_SELECT, (stretch.low, stretch.high, records))
+        """Fetch from the beginning of the stretch up to so many records or bytes of values.
+
+        Raises:
+            DamagedRecord: one does not fit its checksum.
+        """
+        select = _SELECT if checked else _SELECT_UNCHECKED
+        cursor = connection.execute(select, (stretch.low, stretch.high, records))
         while self.octets < octets and (rows := cursor.fetchmany(FETCH_ROWS)):
+            if checked:
+                check(stretch, rows)
             self._chunks.append(rows)
             self.octets += sum(map(len, filter(None, map(_VALUE, rows))))
         cursor.close()
@@ -162,7 +208,7 @@ class Rows(LazyBatch):
 
     def decode(self) -> Decoded:
         """All of them, as columns."""
-        ids, timestamps, keys, values, headers, aborted = (
+        ids, timestamps, keys, values, headers, aborted, _ = (
             [cell for part in column for cell in part]
             for column in zip(*(zip(*rows, strict=True) for rows in self._chunks), strict=True)
         )

@@ -6,10 +6,8 @@ import msgspec
 
 from controlplane.core.entry import Entry, Headers
 from controlplane.logs.log import LogCorrupt, Record
+from controlplane.logs.sqlite.checksums import Row, checksum
 from controlplane.logs.sqlite.schema import OFFSET_BITS
-
-Row = tuple[int, int, bytes | None, bytes | None, bytes | None, int]
-"""Columns of `log`: id, ts, key, value, headers, aborted."""
 
 OFFSET_MASK = (1 << OFFSET_BITS) - 1
 
@@ -25,7 +23,9 @@ def row_id(number: int, offset: int) -> int:
 def row_of(row: int, record: Record | Entry, aborted: int = 0) -> Row:
     """A record as it is stored."""
     headers = encode_headers(record.headers) if record.headers else None
-    return row, record.timestamp, record.key, record.value, headers, aborted
+    timestamp, key, value = record.timestamp, record.key, record.value
+    crc = checksum(row, timestamp, key, value, headers, aborted)
+    return row, timestamp, key, value, headers, aborted, crc
 
 
 def entry_of(offset: int, record: Record) -> Entry:

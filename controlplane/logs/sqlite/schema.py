@@ -4,6 +4,8 @@ import secrets
 import sqlite3
 from collections.abc import Sequence
 
+from controlplane.logs.sqlite.checksums import checksum
+
 APPLICATION_ID = 0x436E4374
 """Marks a SQLite file as ours ("CnCt", in the header of the file, where `file(1)` sees it too)."""
 
@@ -66,6 +68,11 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         "CREATE TABLE cluster (id TEXT NOT NULL)",
         "INSERT INTO cluster VALUES (new_cluster_id())",
     ),
+    (
+        # A flipped bit is noticed. Records that lie there already get theirs now.
+        "ALTER TABLE log ADD COLUMN checksum INTEGER",
+        "UPDATE log SET checksum = record_checksum(id, ts, key, value, headers, aborted)",
+    ),
 )
 """Entry n brings a file of version n to version n+1. Entries are added, never changed."""
 
@@ -79,6 +86,9 @@ READABLE_VERSION = 1
 NAMED_VERSION = 3
 """The oldest version in which a log has a name of its own."""
 
+CHECKED_VERSION = 4
+"""The oldest version in which each record has a checksum."""
+
 ID_BYTES = 16
 """Of the name, before it becomes 22 characters of Base64: those of Kafka's `Uuid`."""
 
@@ -88,6 +98,7 @@ def upgrade(
 ) -> None:
     """Bring the schema up to date inside of the transaction that the caller has begun."""
     connection.create_function("new_cluster_id", 0, _new_cluster_id)
+    connection.create_function("record_checksum", 6, checksum)
     version = schema_version(connection)
     for statements in migrations[version:]:
         for statement in statements:

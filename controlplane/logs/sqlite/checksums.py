@@ -1,0 +1,52 @@
+"""A checksum for each record: SQLite has none, and a disk may flip a bit."""
+
+import struct
+from collections.abc import Iterable
+from zlib import crc32
+
+Row = tuple[int, int, bytes | None, bytes | None, bytes | None, int, int | None]
+"""Columns of `log`: id, ts, key, value, headers, aborted, checksum."""
+
+
+_FRAME = struct.Struct("<qqBqq").pack
+"""Id, timestamp, aborted, lengths of key and value: -1 where there is none."""
+
+
+class DamagedRecord(Exception):
+    """A record does not fit its checksum. The message says which one."""
+
+
+def damaged(topic: str, partition: int, offset: int) -> str:
+    """Names a damaged record, for a sentence."""
+    return f"record {topic}@{partition}:{offset} does not fit its checksum"
+
+
+def checksum(  # noqa: PLR0913, PLR0917 - one argument per column
+    row: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: bytes | None,
+    aborted: int,
+) -> int:
+    """CRC-32 of a row with its place, so that a record that has moved is noticed, too."""
+    key_bytes = -1 if key is None else len(key)
+    value_bytes = -1 if value is None else len(value)
+    crc = crc32(_FRAME(row, timestamp, aborted, key_bytes, value_bytes))
+    if key:
+        crc = crc32(key, crc)
+    if value:
+        crc = crc32(value, crc)
+    return crc if headers is None else crc32(headers, crc)
+
+
+def damaged_in(rows: Iterable[Row]) -> int | None:
+    """Id of the first row that does not fit its checksum; None: all of them do."""
+    row = None
+    try:
+        for row, timestamp, key, value, headers, aborted, stored in rows:
+            if checksum(row, timestamp, key, value, headers, aborted) != stored:
+                return row
+    except (TypeError, struct.error):  # a cell is of another type, or out of range
+        return row
+    return None
