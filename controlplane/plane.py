@@ -33,7 +33,7 @@ from controlplane.core.profiles import KIP, Profile, resolve
 from controlplane.core.state import ClusterState, Topics, check_topics
 from controlplane.follower import Follower, Notices
 from controlplane.follower import Limits as FollowerLimits
-from controlplane.logs.log import Log, LogError, LogNotUsable, Named
+from controlplane.logs.log import Log, LogError, LogNotUsable, Named, OneWriter
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import is_cluster, path_of
 from controlplane.observe import Logger, logger
@@ -130,7 +130,8 @@ class ControlPlane:
     ) -> AsyncIterator["ControlPlane"]:
         """Open a log (`sqlite:///state.db`, `memory:`, or one that is open) and become its writer.
 
-        A log that is not there yet is made, with its topics. What an earlier process has left
+        A log that is not there yet is made, with its topics. While an embedded log is open here, no
+        other control plane, and no command line, can write it. What an earlier process has left
         unfinished is ended before this returns.
 
         Raises:
@@ -181,6 +182,10 @@ class ControlPlane:
     def failure(self) -> LogError | None:
         """Why no command is carried out any more: another process has become the log's writer."""
         return self._controller.failure
+
+    async def trouble(self) -> LogError | None:
+        """Why no command can be carried out just now; None: one could be."""
+        return await self._controller.trouble()
 
     @property
     def log(self) -> Log:
@@ -412,8 +417,13 @@ async def _ended(task: "asyncio.Task[None]") -> None:
 
 
 async def _opened(where: str | Log, stack: AsyncExitStack) -> Log:
-    """A log that is closed with the stack, unless somebody else has opened it."""
+    """A log that is closed with the stack, unless somebody else has opened it.
+
+    An embedded log has one control plane at a time.
+    """
     if not isinstance(where, str):
+        if isinstance(where, OneWriter):
+            stack.enter_context(where.writer_lock())
         return where
     log: Log
     if where == "memory:":
@@ -424,6 +434,9 @@ async def _opened(where: str | Log, stack: AsyncExitStack) -> Log:
         from controlplane.logs.sqlite import SqliteLog  # noqa: PLC0415 - only who needs it
 
         log = await SqliteLog.open(path_of(where))
+        stack.push_async_callback(log.close)
+        stack.enter_context(log.writer_lock())
+        return log
     stack.push_async_callback(log.close)
     return log
 

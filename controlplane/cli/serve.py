@@ -16,7 +16,6 @@ import msgspec
 
 from controlplane.cli.examples import find_contrast, lines
 from controlplane.cli.failing import Refused
-from controlplane.cli.holding import holding
 from controlplane.cli.options import (
     Reading,
     log_options,
@@ -278,14 +277,13 @@ async def _commanding(
         settings = msgspec.structs.replace(settings, exactly_once=True)
     around = Surroundings(plugins=service.plugins, notices=tell, loggers=loggers)
     limits = service.reading.configuration.settings(SqliteSettings, SQLITE)
-    with holding(service.where):
-        log = await SqliteLog.open(path_of(service.where), settings=limits)
-        try:
-            async with ControlPlane.open(log, settings, around) as plane:
-                _warn(service, split_config(settings.topics, await log.topics()))
-                yield plane.service, log
-        finally:
-            await log.close()
+    log = await SqliteLog.open(path_of(service.where), settings=limits)
+    try:
+        async with ControlPlane.open(log, settings, around) as plane:
+            _warn(service, split_config(settings.topics, await log.topics()))
+            yield plane.service, log
+    finally:
+        await log.close()
 
 
 @asynccontextmanager

@@ -42,7 +42,7 @@ from controlplane.core.recover import Failed, recover
 from controlplane.core.redact import redacted_refusal
 from controlplane.core.state import ClusterState, CommandTrace
 from controlplane.follower import Notices
-from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable
+from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, Probed
 
 Ended = Outcome | Rejected
 
@@ -55,6 +55,9 @@ def _looks_first(command: AnyCommand) -> bool:
     with_offsets = isinstance(command, CreateConnector) and command.initial_offsets is not None
     return with_offsets or isinstance(command, CHANGES_WHAT_IS_THERE)
 
+
+PROBE_S = 1.0
+"""How long a write that changes nothing may take until the log counts as unavailable."""
 
 Clock = Callable[[], int]
 
@@ -80,11 +83,12 @@ class World(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """How a controller decides, how it performs, and whether the log has a command topic."""
+    """How a controller decides and performs, whether the log has a command topic, its epoch."""
 
     deciding: Deciding
     performing: Performing
     traced: bool
+    epoch: int
 
 
 class Controller:
@@ -99,7 +103,7 @@ class Controller:
     ) -> None:
         self._log = log
         self._reader = reader
-        self._deciding, self._performing, self._traced = parts
+        self._deciding, self._performing, self._traced, self._epoch = parts
         self._world = world
         self._limits = limits
         self._turns = Turns(limits.commands_waiting)
@@ -143,7 +147,7 @@ class Controller:
         around = Around(world.stepped or unseen, is_there)
         performing = Performing(writing, world.outside, topic, world.now_ms, around)
         deciding = Deciding(context, world.outside)
-        made = cls(log, reader, _Parts(deciding, performing, traced), world, limits)
+        made = cls(log, reader, _Parts(deciding, performing, traced, epoch), world, limits)
         await made._read_to_end()  # the epoch is ours: nothing comes from an older writer any more
         await made._settle(lambda _: True)
         return made
@@ -154,6 +158,20 @@ class Controller:
         state = self._reader.present(self._deciding.context.profile)
         assert state is not None  # asked for at the start
         return state
+
+    async def trouble(self) -> LogError | None:
+        """Why no command can be carried out just now; None: one could be."""
+        if self.failure is None and isinstance(self._log, Probed):
+            try:
+                async with asyncio.timeout(PROBE_S):
+                    await self._log.check_writable(self._epoch)
+            except Fenced as failure:
+                self.failure = failure
+            except LogError as error:
+                return error
+            except TimeoutError:
+                return LogUnavailable(f"The log has not taken a write for {PROBE_S:g} s")
+        return self.failure
 
     async def plan(
         self, command: AnyCommand, profile: Profile | None = None, *, believe_hooks: bool = False

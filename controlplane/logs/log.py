@@ -13,6 +13,7 @@ or the end is meant); more offsets than a topic has partitions raise `LogNotUsab
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -49,6 +50,10 @@ class LogUnavailable(LogError):
 
 class LogNotUsable(LogError):
     """The log is there but is not what is needed: unknown format, newer schema, missing topic."""
+
+
+class LogReplaced(LogUnavailable, LogNotUsable):
+    """The file of the log was moved, deleted or replaced. It may be moved back."""
 
 
 class LogCorrupt(LogError):
@@ -112,6 +117,24 @@ class Named(Protocol):
     @property
     def cluster_id(self) -> str | None:
         """As a Kafka cluster's: 22 characters of Base64. None: it has not got one yet."""
+        ...
+
+
+@runtime_checkable
+class Probed(Protocol):
+    """A log that can tell whether it could be written now."""
+
+    async def check_writable(self, epoch: int | None = None) -> None:
+        """Raise `LogError` unless a writer of this epoch could append now. Appends nothing."""
+        ...
+
+
+@runtime_checkable
+class OneWriter(Protocol):
+    """A log that several processes could write, of which one is its control plane."""
+
+    def writer_lock(self) -> AbstractContextManager[None]:
+        """Be its only control plane. Raises `LogNotUsable` if there is another one."""
         ...
 
 

@@ -59,7 +59,7 @@ async def show_health(call: Call) -> Answer:
         return health(started=False)
     except LogError as error:
         return health(started=False, trouble=str(error))
-    failure = follower.failure or (None if commands is None else commands.failure)
+    failure = follower.failure or (None if commands is None else await commands.trouble())
     return health(started=True, trouble=None if failure is None else str(failure))
 
 

@@ -92,10 +92,13 @@ class App:
 
     def _until(self, moves: int) -> Callable[[], bool] | None:
         """Tells whether all is as it was when so much was known; None where that is of no use."""
-        follower = self._service.follower
-        if follower.failure is not None:
-            return None
-        return lambda: follower.moves == moves and follower.failure is None
+        follower, commands = self._service.follower, self._service.commands
+
+        def followed() -> bool:
+            fenced = commands is not None and commands.failure is not None
+            return follower.failure is None and not fenced
+
+        return (lambda: follower.moves == moves and followed()) if followed() else None
 
     async def answer(self, request: Request, receive: Receive | None = None) -> Answer:
         """The answer to a request. Never raises: a defect of ours is answered as Connect does."""
@@ -150,9 +153,12 @@ class App:
     def _on_log(self) -> tuple[str, ...]:
         """What is to be said about the log: that it is not followed just now."""
         failure = self._service.follower.failure
+        fenced = self._service.commands and self._service.commands.failure
+        told = () if fenced is None else (f"no command is carried out here any more: {fenced}",)
         if failure is None:
-            return ()
-        return (f"the log is not followed just now, this is what was known before: {failure}",)
+            return told
+        known = f"the log is not followed just now, this is what was known before: {failure}"
+        return (*told, known)
 
 
 def _defect(error: Exception) -> Answer:

@@ -35,6 +35,10 @@ class Commands(Planner, Protocol):
         """Why they cannot be carried out any more."""
         ...
 
+    async def trouble(self) -> LogError | None:
+        """Why none could be carried out just now, as a look at the log tells."""
+        ...
+
     async def carry_out(
         self,
         command: AnyCommand,

@@ -338,7 +338,7 @@ async def _done(call: Call, commands: Commands, command: AnyCommand) -> Answer:
     except TooMany as error:
         raise NotReady(str(error)) from error
     except Fenced as error:
-        raise Failed(_FENCED) from error
+        raise Failed(f"{error}; this one carries out nothing more") from error
     except LogUnavailable as error:
         raise Failed(str(error)) from error
     if isinstance(ended, Rejected):
@@ -354,12 +354,6 @@ def _located(given: Answer, base: str) -> Answer:
         return given
     location = base + given.headers["location"]
     return given._replace(headers={**given.headers, "location": location})
-
-
-_FENCED = (
-    "Failed to write to config topic; this may be due to a transient error and the request can be "
-    "safely retried"
-)
 
 
 def _refuses_bytes(profile: Profile) -> bool:

@@ -11,6 +11,7 @@ from controlplane.core import views
 from controlplane.core.commands import StopConnector
 from controlplane.core.profiles import RELEASES
 from controlplane.core.records import Target
+from controlplane.rest.errors import NOTICE
 from tests.rest.plane import ORDERS, asked
 
 NEW = {"name": "new", "config": ORDERS}
@@ -243,12 +244,18 @@ async def test_what_workers_send_each_other(release: str, path: str, status: int
 
 
 async def test_another_writer_takes_over() -> None:
-    """Connect's words for a leader that was fenced; nothing was written by it."""
+    """It says so in each answer, and not that the request can be retried; nothing was written."""
     async with asked() as (plane, client):
+        assert NOTICE not in (await client.get("/connectors")).headers
         await plane.log.claim()
-        answer = await client.put("/connectors/orders/stop")
-        assert answer.status_code == 500
-        assert "can be safely retried" in answer.json()["message"]
+        for base in ("", "/compat/3.9"):
+            answer = await client.put(f"{base}/connectors/orders/stop")
+            assert answer.status_code == 500
+            assert "another writer has taken over" in answer.json()["message"]
+            assert "retried" not in answer.json()["message"]
+        for path in ("/connectors", "/connectors/orders", "/compat/3.9/", "/health"):
+            told = (await client.get(path)).headers[NOTICE]
+            assert "no command is carried out here any more: This writer has epoch 1" in told
         ill = await client.get("/health")
         assert (ill.status_code, ill.json()["status"]) == (500, "unhealthy")
         assert (await plane.plan(StopConnector("orders"))) is not None

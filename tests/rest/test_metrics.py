@@ -271,10 +271,12 @@ async def test_a_log_that_is_away() -> None:
         transport = httpx.ASGITransport(metrics.exposing(App(service), service))
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
             assert Scraped.of((await client.get("/metrics")).text).samples[FOLLOWED] == 1
+            assert Scraped.of((await client.get("/metrics")).text).samples[UP] == 1
             cable.cut.set()
             await told.failed.wait()
             away = Scraped.of((await client.get("/metrics")).text)
             assert away.samples[FOLLOWED] == 0
+            assert away.samples[UP] == 0
             assert away.samples["controlplane_log_interruptions_total"] == 1
             assert away.of_family("controlplane_log_position")
             assert away.of_family("controlplane_projection_lag_records") == {}
@@ -307,3 +309,4 @@ async def test_a_log_that_does_not_say_where_it_ends(monkeypatch: pytest.MonkeyP
 
 
 FOLLOWED = "controlplane_log_followed"
+UP = "kafka_connect_up"

@@ -16,7 +16,6 @@ import httpx
 from controlplane.cli.cluster.transport import AppTransport
 from controlplane.cli.cluster.where import Need
 from controlplane.cli.configuring import configured
-from controlplane.cli.holding import holding
 from controlplane.cli.options import Reading, read_plugins
 from controlplane.cli.plan.planning import Planning
 from controlplane.cli.printing import note
@@ -61,9 +60,8 @@ def _somebody() -> str:
 @asynccontextmanager
 async def _written(where: str, told: Configuration) -> AsyncIterator[App]:
     """Answers as the one writer of the log, which is made if it is not there."""
-    with holding(where):
-        async with ControlPlane.open(where, plane_settings(told)) as plane:
-            yield plane.app
+    async with ControlPlane.open(where, plane_settings(told)) as plane:
+        yield plane.app
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -19,12 +19,14 @@ from controlplane.logs.sqlite.backup import back_up
 from controlplane.logs.sqlite.errors import log_errors
 from controlplane.logs.sqlite.ledger import Ledger
 from controlplane.logs.sqlite.pool import Pool
+from controlplane.logs.sqlite.probe import WriteProbe
 from controlplane.logs.sqlite.rows import OFFSET_MASK
 from controlplane.logs.sqlite.schema import cluster_id
 from controlplane.logs.sqlite.settings import SqliteSettings
 from controlplane.logs.sqlite.snapshots import SqliteShelf
 from controlplane.logs.sqlite.watch import Watch
 from controlplane.logs.sqlite.writer import Writer
+from controlplane.logs.sqlite.writer_lock import writer_lock
 
 T = TypeVar("T")
 
@@ -56,6 +58,7 @@ class SqliteLog:
         if connections.writing:
             self._writer = Writer(connections.writing, path, settings, self._watch.committed)
         self._shelf = SqliteShelf(self._pool, self._need_writer)
+        self._probe = WriteProbe(path, self._write)
 
     @classmethod
     async def open(
@@ -137,8 +140,17 @@ class SqliteLog:
                         for appended in going_on(inbox.popleft(), at):
                             yield appended
 
+    async def check_writable(self, epoch: int | None = None) -> None:
+        """Raise `LogError` unless a writer of this epoch could append now. Appends nothing."""
+        await self._probe.check(epoch)
+
+    def writer_lock(self) -> AbstractContextManager[None]:
+        """Be the only control plane of this log. Raises `LogNotUsable` if there is another one."""
+        return writer_lock(self.path)
+
     async def close(self) -> None:
         """Finish what has been asked for, then close the file. Closing twice is allowed."""
+        await self._probe.close()
         self._watch.close()
         await asyncio.to_thread(self._pool.close)
         if self._writer is not None:

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
-from controlplane.logs.log import LogNotUsable
+from controlplane.logs.log import LogReplaced
 
 
 class Place:
@@ -19,9 +19,9 @@ class Place:
         self._identity = opened.st_dev, opened.st_ino
 
     def check(self) -> None:
-        """Raise `LogNotUsable` if it is another file by now, or none."""
+        """Raise `LogReplaced` if it is another file by now, or none."""
         with suppress(FileNotFoundError):
             there = self._path.stat()
             if (there.st_dev, there.st_ino) == self._identity:
                 return
-        raise LogNotUsable(f"The log {self._path} was deleted or replaced: open it again")
+        raise LogReplaced(f"The log {self._path} was deleted or replaced: open it again")

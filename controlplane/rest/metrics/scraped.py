@@ -33,7 +33,6 @@ Ends = Mapping[str, Sequence[int]]
 def of_state(state: ClusterState) -> Iterator[Metric]:
     """All that the state tells."""
     names = views.connectors(state)
-    yield _gauge("kafka_connect_up", "Whether the cluster can be asked.", 1)
     yield _gauge("kafka_connect_connectors_count", "Connectors there are.", len(names))
     yield _gauge("kafka_connect_worker_connector_count", "Connectors there are.", len(names))
     tasks = sum(len(_tasks(state, name)) for name in names)
@@ -54,6 +53,7 @@ def of_state(state: ClusterState) -> Iterator[Metric]:
 
 def of_log(read: Ends, ends: Ends | None, *, followed: bool) -> Iterator[Metric]:
     """How far the log has been read; without `ends`, nothing of how far there is to go."""
+    yield _gauge("kafka_connect_up", "Whether the cluster can be asked.", int(followed))
     yield _gauge("controlplane_log_followed", "Whether the log can be followed.", int(followed))
     position = GaugeMetricFamily(
         "controlplane_log_position", "Offset of the next record to read.", labels=_PLACE

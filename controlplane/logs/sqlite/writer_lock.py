@@ -1,9 +1,9 @@
-"""One process at a time changes an embedded log from the command line.
+"""The lock of an embedded log's one control plane.
 
-Whoever begins to write a log fences its writer, as Kafka's leaders do. Among programs that is what
-one wants; a person who types a command while a service has the log open does not. So both hold a
-companion of the file as long as they write, `state.db-writer`, which the system lets go of when the
-process dies.
+A new epoch fences the former writer, as Kafka's leaders do. Among programs that is what one wants;
+a person who types a command while a service has the log open does not. So whoever carries out
+commands holds a companion of the file, `state.db-writer`. The system releases it when the process
+dies.
 """
 
 import errno
@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from controlplane.cli.failing import Refused
-from controlplane.logs.names import is_cluster, path_of
+from controlplane.logs.log import LogNotUsable
 from controlplane.private_files import file_mode
 
 SUFFIX = "-writer"
@@ -24,24 +23,21 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @contextmanager
-def holding(where: str) -> Iterator[None]:
-    """Be the only process of the command line that writes this log.
+def writer_lock(path: Path) -> Iterator[None]:
+    """Be the only control plane of the log at a path, in this process and in all others.
 
-    What is no embedded log, or lies where nothing can be written, is left to whoever opens it.
+    Where the companion cannot be made, for want of a folder or of rights, nothing is locked:
+    opening the log says what is wrong.
 
     Raises:
-        Refused: another one is.
+        LogNotUsable: there is another control plane, or the companion is a symbolic link.
     """
-    if is_cluster(where):
-        yield
-        return
-    path = path_of(where)
     companion = path.with_name(path.name + SUFFIX)
     try:
         held = _held(companion, path)
     except OSError as failure:
         if failure.errno == errno.ELOOP:
-            raise Refused(f"{companion} is a symbolic link: remove it") from None
+            raise LogNotUsable(f"{companion} is a symbolic link: remove it") from None
         yield
         return
     try:
@@ -61,7 +57,7 @@ def _held(companion: Path, path: Path) -> int:
         except BlockingIOError:
             who = os.read(found, 20).decode("ascii", "replace").strip()
             os.close(found)
-            raise Refused(
+            raise LogNotUsable(
                 f"process {who or 'unknown'} is the control plane of {path}: ask it "
                 "(--cluster URL), or end it first"
             ) from None

@@ -1,0 +1,66 @@
+"""Whether the file could be written now: a transaction that changes nothing.
+
+Anybody may ask, so all who ask within a second share one transaction.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from controlplane.logs.log import LogUnavailable
+from controlplane.logs.places import check_epoch
+from controlplane.logs.sqlite.ledger import Ledger
+
+ROOM_BYTES = 2**20
+"""Free space below which a disk counts as full: a config may be as large."""
+
+LASTS_S = 1.0
+"""How long an answer is good for."""
+
+
+class WriteProbe:
+    """Tries a write; see the module."""
+
+    def __init__(
+        self, path: Path, submit: Callable[[Callable[[Ledger], int]], Awaitable[int]]
+    ) -> None:
+        self._path = path
+        self._submit = submit
+        self._trying: asyncio.Task[int] | None = None
+        self._until = 0.0
+
+    async def check(self, epoch: int | None) -> None:
+        """Raise `LogError` unless a writer of this epoch could append now."""
+        loop = asyncio.get_running_loop()
+        trying = self._trying
+        if trying is None or (trying.done() and loop.time() >= self._until):
+            trying = self._trying = asyncio.create_task(self._try(), name="write probe")
+            trying.add_done_callback(self._tried)
+        check_epoch(epoch, await asyncio.shield(trying))
+
+    async def close(self) -> None:
+        """Wait for the last transaction."""
+        if self._trying is not None:
+            await asyncio.gather(self._trying, return_exceptions=True)
+
+    async def _try(self) -> int:
+        newest = await self._submit(_touch)
+        free = os.statvfs(self._path)
+        if free.f_bavail * free.f_frsize < ROOM_BYTES:
+            raise LogUnavailable(
+                f"The log {self._path} cannot grow, because the disk is full: make room"
+            )
+        return newest
+
+    def _tried(self, trying: "asyncio.Task[int]") -> None:
+        self._until = trying.get_loop().time() + LASTS_S
+        if not trying.cancelled():
+            trying.exception()  # whoever asks is told
+
+
+def _touch(ledger: Ledger) -> int:
+    """Change something and take it back, so that the commit has a page to write."""
+    ledger.connection.execute("INSERT INTO fence VALUES (0)")
+    ledger.connection.execute("DELETE FROM fence WHERE rowid = last_insert_rowid()")
+    return ledger.epoch

@@ -1,0 +1,71 @@
+"""One control plane of an embedded log at a time; a crash holds nothing."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from controlplane import ControlPlane
+from controlplane.logs.log import LogNotUsable
+from controlplane.logs.sqlite.writer_lock import writer_lock
+from tests.cli.calling import call, refusal
+
+HOLDING = """
+import sys, time
+from pathlib import Path
+from controlplane.logs.sqlite.writer_lock import writer_lock
+with writer_lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_another_process_is_refused(tmp_path: Path) -> None:
+    """It is told who has it; when that one is killed, the log is free."""
+    path = tmp_path / "state.db"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDING, path], stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        told = f"process {other.pid} is the control plane of"
+        with pytest.raises(LogNotUsable, match=told), writer_lock(path):
+            pass
+        other.kill()
+    with writer_lock(path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_command_line_beside_an_embedded_plane_is_refused(tmp_path: Path) -> None:
+    """It would fence the program; reading is allowed, and writing is when the plane is closed."""
+    where = f"sqlite:///{tmp_path / 'state.db'}"
+    config = tmp_path / "orders.json"
+    config.write_text('{"name": "orders", "connector.class": "FileStreamSource", "topic": "t"}')
+    words = ("apply", "-f", config, "-c", where)
+    async with ControlPlane.open(where) as plane:
+        assert "is the control plane of" in refusal(await asyncio.to_thread(call, *words))
+        assert (await asyncio.to_thread(call, "get", "-c", where)).code == 0
+        with pytest.raises(LogNotUsable, match="is the control plane of"):
+            async with ControlPlane.open(where):
+                pass
+        assert plane.failure is None
+    assert (await asyncio.to_thread(call, *words)).code == 0
+
+
+def test_a_link_in_place_of_the_companion_is_not_followed(tmp_path: Path) -> None:
+    """It could lead to somebody's file, which would be overwritten with a number."""
+    (tmp_path / "victim").write_text("victim")
+    (tmp_path / "state.db-writer").symlink_to("victim")
+    symbolic = pytest.raises(LogNotUsable, match=r"state\.db-writer is a symbolic link")
+    with symbolic, writer_lock(tmp_path / "state.db"):
+        pass
+    assert (tmp_path / "victim").read_text() == "victim"
+
+
+def test_what_cannot_be_locked_is_left_alone(tmp_path: Path) -> None:
+    """A folder that is not there: whoever opens the log says what is wrong."""
+    with writer_lock(tmp_path / "none" / "state.db"):
+        pass
