@@ -241,7 +241,7 @@ def test_declared_connectors_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_declared_connectors_are_not_all_there_are(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, listed: bool
 ) -> None:
-    """A catalogue hides Kafka's connectors that it does not list; an installed package hides none."""
+    """A catalogue hides Kafka's connectors that it does not list; a package hides none."""
     declare(monkeypatch, tmp_path, a="declared:A")
     catalogue = b'[{"class": "org.example.Listed", "type": "sink"}]' if listed else b"[]"
     plugins = catalogued(catalogue, in_python())

@@ -95,6 +95,8 @@ class Service(NamedTuple):
     loggers: Loggers | None = None
     """Those of this process; None: nobody may see them."""
     part: Part = Part.ALL
+    metrics: bool = False
+    """Whether `/metrics` is served in front of the application."""
 
 
 _FLAGS = {"true": True, "false": False}

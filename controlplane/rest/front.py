@@ -28,6 +28,7 @@ class Front:
         Raises:
             SettingsError: a file of credentials cannot be used, or another setting.
         """
+        service = service._replace(metrics=True)
         app = self._metrics.exposing(App(service, self.logger), service)
         guarded = protected(app, self.protection, dialect=self._dialect, logger=self.logger)
         return self._metrics.counting(guarded, self._dialect)

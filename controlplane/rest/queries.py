@@ -88,7 +88,7 @@ _PARAMETERS: dict[Place, dict[str, _Kind]] = {
     ("POST", (*_CONNECTOR, "undo")): {"to": _ANY, "offsets": _FLAG},
     ("GET", (*_CONNECTOR, "history")): {**_PAGED, "records": _FLAG},
     ("GET", ("diff",)): {"from": _ANY, "connector": _ANY, **_PAGED},
-    ("GET", ("targets",)): {"connector": _ANY},
+    ("GET", ("targets",)): {"connector": _ANY, **_PAGED},
     ("GET", ("commands",)): {
         "connector": _ANY,
         "principal": _ANY,

@@ -382,7 +382,7 @@ async def _describe(call: Call) -> Answer:
     """The endpoints that are there, as OpenAPI tells of them."""
     read_only = call.service.commands is None
     there = (one for one in ROUTES if one.known(call.profile) and not (read_only and one.changes))
-    return Answer(OK, openapi.described(there))
+    return Answer(OK, openapi.described(there, metrics=call.service.metrics))
 
 
 _LEVEL = ("admin", "loggers", "{}")

@@ -120,10 +120,13 @@ async def _targets(api: Api, name: str | None) -> Mapping[str, str]:
     if not api.server.ours:
         return {}
     try:
-        told = await api.get("/targets", **({} if name is None else {"connector": name}))
+        page = await api.get("/targets", **({} if name is None else {"connector": name}))
     except Lacks:  # beneath /compat/ it hides what only it has
         return {}
-    targets: Mapping[str, str] = told["targets"]
+    targets: dict[str, str] = page["targets"]
+    while page.get("next") is not None:
+        page = await api.get("/targets", after=page["next"])
+        targets |= page["targets"]
     return targets
 
 

@@ -1,8 +1,12 @@
 """`GET /openapi.json`: every endpoint as OpenAPI tells of them, made from the table of routes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from http import HTTPStatus
+from importlib.metadata import version
 from typing import Any, Protocol
 
+from controlplane.rest.ours.operations import OPERATIONS, Operation
+from controlplane.rest.ours.schemas import ANY, SCHEMAS, TEXT, ref
 from controlplane.rest.queries import parameters
 
 
@@ -43,67 +47,31 @@ _OPEN = {
 }
 """What an open segment holds, by the segment in front of it."""
 
-_SUMMARIES: Mapping[tuple[str, str], str] = {
-    ("GET", "/"): "The release and the cluster",
-    ("GET", "/health"): "Whether this worker can answer (KIP-1017)",
-    ("GET", "/connectors"): "The connectors; expand=status and expand=info tell more",
-    ("POST", "/connectors"): "Create a connector, with state and offsets (KIP-980, KIP-995)",
-    ("GET", "/connectors/{connector}"): "A connector with its config and tasks",
-    ("DELETE", "/connectors/{connector}"): "Delete a connector; its offsets stay",
-    ("GET", "/connectors/{connector}/config"): "The config of a connector",
-    ("PUT", "/connectors/{connector}/config"): "Write a config, and create what is not there",
-    ("PATCH", "/connectors/{connector}/config"): "Change some keys of a config (KIP-477)",
-    ("GET", "/connectors/{connector}/status"): "What is reported of a connector and its tasks",
-    ("GET", "/connectors/{connector}/tasks"): "The tasks with their configs",
-    ("GET", "/connectors/{connector}/offsets"): "How far a connector has come (KIP-875)",
-    ("PATCH", "/connectors/{connector}/offsets"): "Alter offsets of a stopped connector (KIP-875)",
-    ("DELETE", "/connectors/{connector}/offsets"): "Reset all offsets of a stopped connector",
-    ("GET", "/connectors/{connector}/topics"): "Topics that a connector has used (KIP-558)",
-    ("PUT", "/connectors/{connector}/topics/reset"): "Forget which topics it has used",
-    ("PUT", "/connectors/{connector}/pause"): "Pause a connector (KIP-52)",
-    ("PUT", "/connectors/{connector}/resume"): "Let it run",
-    ("PUT", "/connectors/{connector}/stop"): "Stop it: it gives up its tasks (KIP-875)",
-    ("POST", "/connectors/{connector}/restart"): "Restart it, with its tasks if asked (KIP-745)",
-    ("POST", "/connectors/{connector}/undo"): "Put it back as it was at to=MOMENT",
-    ("GET", "/connectors/{connector}/history"): "Every change of a connector, with its record",
-    ("GET", "/diff"): "What differs between from=MOMENT and as_of=MOMENT, fact by fact",
-    ("GET", "/targets"): "What connectors were told to be, reported or not",
-    ("GET", "/commands"): "Who asked for what, when, and what became of it",
-    ("GET", "/watch"): "Changes as they happen, as server-sent events",
-    ("GET", "/openapi.json"): "This",
-    ("GET", "/metrics"): "Metrics for Prometheus",
-}
+_METRICS = "/metrics"
 
 
-def described(endpoints: Iterable[Described]) -> dict[str, Any]:
-    """The document."""
+def described(endpoints: Iterable[Described], *, metrics: bool = False) -> dict[str, Any]:
+    """The document. `metrics`: what is in front of the application serves them."""
     paths: dict[str, dict[str, Any]] = {}
     for one in endpoints:
         path, names = _path(one.template)
         paths.setdefault(path, {})[one.method.lower()] = _operation(one, path, names)
+    if metrics:
+        told = OPERATIONS["GET", _METRICS]
+        paths[_METRICS] = {"get": _told(told, [], _answers(told, "text/plain"))}
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Kafka Connect's control plane",
-            "version": "1",
+            "version": version("controlplane"),
             "description": (
                 "Connect's REST API as the KIPs have it. Beneath /compat/{release} the same is "
                 "answered as that release of Kafka does."
             ),
         },
         "paths": paths,
-        "components": {"schemas": {"Error": _ERROR}},
+        "components": {"schemas": SCHEMAS},
     }
-
-
-_ERROR = {
-    "type": "object",
-    "required": ["error_code", "message"],
-    "properties": {
-        "error_code": {"type": "integer"},
-        "message": {"type": ["string", "null"]},
-    },
-}
 
 
 def _path(template: tuple[str, ...]) -> tuple[str, list[str]]:
@@ -120,37 +88,51 @@ def _path(template: tuple[str, ...]) -> tuple[str, list[str]]:
 
 
 def _operation(one: Described, path: str, names: Iterable[str]) -> dict[str, Any]:
-    place = one.method, path
+    operation = OPERATIONS[one.method, path]
     usual = ("as_of" if one.method == "GET" else "dry_run", "profile")
-    told: dict[str, Any] = {
-        "summary": _SUMMARIES.get(place, f"{one.method} {path}"),
-        "parameters": [
-            *({"name": name, "in": "path", "required": True, "schema": _TEXT} for name in names),
-            *(
-                {"name": name, "in": "query", "schema": _TEXT}
-                for name in parameters(one.method, one.template)
-            ),
-            *({"name": name, "in": "query", "schema": _TEXT} for name in usual),
-            *([_KEY] if one.changes else []),
-        ],
-        "responses": {
-            "2XX": {"description": "It is so", "content": {one.takes: {}}},
-            "default": {
-                "description": "Why not",
-                "content": {"application/json": {"schema": _ERROR_REFERENCE}},
-            },
-        },
-    }
+    own = parameters(one.method, one.template)
+    in_path = [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in names]
+    in_query = [{"name": name, "in": "query", "schema": TEXT} for name in (*own, *usual)]
+    answers = _answers(operation, one.takes, plans=one.changes)
+    asked = [*in_path, *in_query, *([_KEY] if one.changes else [])]
+    told = _told(operation, asked, answers)
     if one.reads_body:
-        told["requestBody"] = {"content": {"application/json": {}}}
+        schema = operation.body or ANY
+        told["requestBody"] = {"content": {JSON: {"schema": schema}}}
     return told
 
 
-_TEXT = {"type": "string"}
+def _told(operation: Operation, asked: list[Any], answers: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "parameters": asked,
+        "responses": answers,
+    }
+
+
+def _answers(operation: Operation, media: str, *, plans: bool = False) -> dict[str, Any]:
+    """Answers by status. A command with `dry_run=true` is answered with its plan.
+
+    A command whose usual answer has no body may give that under 200 as well.
+    """
+    bodies = dict(operation.answers)
+    if plans:
+        usual = bodies.get("200")
+        bodies["200"] = ref("Plan") if usual is None else {"anyOf": [usual, ref("Plan")]}
+    told: dict[str, Any] = {}
+    for status, schema in sorted(bodies.items()):
+        told[status] = {"description": HTTPStatus(int(status)).phrase}
+        if schema is not None:
+            told[status]["content"] = {media: {"schema": schema}}
+    error = {"description": "Why not", "content": {JSON: {"schema": ref("Error")}}}
+    return {**told, "default": error}
+
+
+JSON = "application/json"
 _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
-    "schema": _TEXT,
+    "schema": TEXT,
     "description": "The same key again gets the same outcome; the command is carried out once.",
 }
-_ERROR_REFERENCE = {"$ref": "#/components/schemas/Error"}

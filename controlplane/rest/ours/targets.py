@@ -2,19 +2,29 @@
 
 from controlplane.core import views
 from controlplane.core.records import Target
+from controlplane.event_loop import sliced
 from controlplane.rest.calls import Call
 from controlplane.rest.entities import TARGETS
 from controlplane.rest.errors import OK, Answer
+from controlplane.rest.ours.pages import Page
 
 
 async def show_targets(call: Call) -> Answer:
-    """The target state of each connector; `connector=` chooses one.
+    """The target state of each connector, by name; `connector=` chooses one.
 
-    In the words of `initial_state` (KIP-980). Connect has them in its log, and shows them nowhere.
+    `limit=` and `after=` (a connector) page. The words are those of `initial_state` (KIP-980).
+    Connect has target states in its log, and shows them nowhere.
     """
     state, notices = await call.then()
     only = call.asked("connector")
     names = [name for name in views.connectors(state) if only in {None, name}]
-    targets = {name: views.target(state, name) or Target.STARTED for name in names}
-    told = {"targets": {name: TARGETS[target] for name, target in targets.items()}}
+    page: Page[str] = Page(call, str)
+    async for name in sliced(names):
+        if page.is_in(name):
+            target = views.target(state, name) or Target.STARTED
+            page.put((name, TARGETS[target]), len(name))
+        elif page.next is not None:
+            break
+    page.check_begun()
+    told = {"targets": dict(page.rows), "next": page.next}
     return Answer(OK, told, pure=call.request.as_of is None).noticed(notices)

@@ -53,6 +53,19 @@ async def test_what_it_was_told_to_be(server: str, status: Any, state: str) -> N
     assert await target_state(api, Summary("x", INFO, status)) == state
 
 
+async def test_wanted_states_are_read_page_by_page() -> None:
+    """The service answers so many at once."""
+    worker = Worker(
+        httpx.Response(200, json={"targets": {"x": "STOPPED"}, "next": "x"}),
+        httpx.Response(200, json={"targets": {"y": "PAUSED"}, "next": None}),
+        server="controlplane",
+    )
+    both = [Summary("x", INFO, None), Summary("y", INFO, None)]
+    found = await with_wanted(await worker.api(), both)
+    assert [one.wanted for one in found] == ["STOPPED", "PAUSED"]
+    assert [one.url.query for one in worker.asked] == [b"", b"after=x"]
+
+
 async def test_those_without_a_status_are_asked_for_together() -> None:
     """Connect leaves them out where statuses are to be told; some cannot be asked for alone."""
     infos = {name: {"info": INFO | {"name": name}} for name in ("a/b", "x", "y")}

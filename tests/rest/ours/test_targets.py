@@ -10,15 +10,34 @@ async def test_targets() -> None:
             body = {"name": name, "config": ORDERS, "initial_state": state}
             assert (await client.post("/connectors", json=body)).status_code == 201
         every = {"orders": "RUNNING", "p": "PAUSED", "s": "STOPPED"}
-        assert (await client.get("/targets")).json() == {"targets": every}
+        assert (await client.get("/targets")).json() == {"targets": every, "next": None}
         one = await client.get("/targets", params={"connector": "s"})
-        assert one.json() == {"targets": {"s": "STOPPED"}}
+        assert one.json() == {"targets": {"s": "STOPPED"}, "next": None}
         none = await client.get("/targets", params={"connector": "nix"})
-        assert none.json() == {"targets": {}}
+        assert none.json() == {"targets": {}, "next": None}
         await client.put("/connectors/s/resume")
         assert (await client.get("/targets")).json()["targets"]["s"] == "RUNNING"
         then = await client.get("/targets", params={"as_of": "config@0"})
-        assert then.json() == {"targets": {"orders": "RUNNING"}}
+        assert then.json() == {"targets": {"orders": "RUNNING"}, "next": None}
+
+
+async def test_targets_come_page_by_page() -> None:
+    """`next` is the last connector of a page; a page never has more than `limit=`."""
+    async with asked() as (_, client):
+        names = ["a", "b", "orders", "p"]
+        for name in (name for name in names if name != "orders"):
+            await client.post("/connectors", json={"name": name, "config": ORDERS})
+        found: list[str] = []
+        after: dict[str, str] = {}
+        for more in (True, False):
+            page = (await client.get("/targets", params={"limit": "2", **after})).json()
+            assert len(page["targets"]) == 2
+            found += page["targets"]
+            assert page["next"] == (found[-1] if more else None)
+            after = {"after": found[-1]}
+        assert sorted(found) == names
+        wrong = await client.get("/targets", params={"after": "nix"})
+        assert wrong.status_code == 400
 
 
 async def test_not_of_a_release() -> None:
