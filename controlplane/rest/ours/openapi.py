@@ -1,10 +1,18 @@
 """`GET /openapi.json`: every endpoint as OpenAPI tells of them, made from the table of routes."""
 
 from collections.abc import Iterable
-from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, Protocol
 
+from controlplane.rest.errors import (
+    ACCEPTED,
+    CREATED,
+    INTERNAL_ERROR,
+    JSON,
+    NO_CONTENT,
+    OK,
+    UNAVAILABLE,
+)
 from controlplane.rest.ours.operations import OPERATIONS, Operation
 from controlplane.rest.ours.schemas import ANY, SCHEMAS, TEXT, ref
 from controlplane.rest.queries import parameters
@@ -118,18 +126,25 @@ def _answers(operation: Operation, media: str, *, plans: bool = False) -> dict[s
     """
     bodies = dict(operation.answers)
     if plans:
-        usual = bodies.get("200")
-        bodies["200"] = ref("Plan") if usual is None else {"anyOf": [usual, ref("Plan")]}
+        usual = bodies.get(OK)
+        bodies[OK] = ref("Plan") if usual is None else {"anyOf": [usual, ref("Plan")]}
     told: dict[str, Any] = {}
     for status, schema in sorted(bodies.items()):
-        told[status] = {"description": HTTPStatus(int(status)).phrase}
+        told[str(status)] = {"description": _MEANING[status]}
         if schema is not None:
-            told[status]["content"] = {media: {"schema": schema}}
+            told[str(status)]["content"] = {media: {"schema": schema}}
     error = {"description": "Why not", "content": {JSON: {"schema": ref("Error")}}}
     return {**told, "default": error}
 
 
-JSON = "application/json"
+_MEANING = {
+    OK: "The answer; with dry_run=true the plan of a command",
+    CREATED: "Created",
+    ACCEPTED: "Accepted; the workers follow",
+    NO_CONTENT: "Done",
+    INTERNAL_ERROR: "It does not work",
+    UNAVAILABLE: "It does not work yet",
+}
 _KEY = {
     "name": "Idempotency-Key",
     "in": "header",

@@ -3,14 +3,22 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from controlplane.rest.errors import (
+    ACCEPTED,
+    CREATED,
+    INTERNAL_ERROR,
+    NO_CONTENT,
+    OK,
+    UNAVAILABLE,
+)
 from controlplane.rest.ours.schemas import MAP, TEXT, Schema, listed, mapped, ref
 
-Answers = Mapping[str, Schema | None]
+Answers = Mapping[int, Schema | None]
 """By status what the body holds; None: there is no body."""
 
-_NOTHING: Answers = {"204": None}
-_ACCEPTED: Answers = {"202": None}
-_WRITTEN: Answers = {"200": ref("Connector"), "201": ref("Connector")}
+_NOTHING: Answers = {NO_CONTENT: None}
+_ACCEPTED: Answers = {ACCEPTED: None}
+_WRITTEN: Answers = {OK: ref("Connector"), CREATED: ref("Connector")}
 
 
 class Operation(NamedTuple):
@@ -23,7 +31,7 @@ class Operation(NamedTuple):
 
 
 def _read(name: str, summary: str, schema: Schema) -> Operation:
-    return Operation(name, summary, {"200": schema})
+    return Operation(name, summary, {OK: schema})
 
 
 _C = "/connectors/{connector}"
@@ -33,7 +41,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", "/health"): Operation(
         "getHealth",
         "Whether this worker can answer (KIP-1017)",
-        {"200": ref("Health"), "500": ref("Health"), "503": ref("Health")},
+        {OK: ref("Health"), INTERNAL_ERROR: ref("Health"), UNAVAILABLE: ref("Health")},
     ),
     ("GET", "/metrics"): _read("getMetrics", "Metrics for Prometheus", TEXT),
     ("GET", "/connectors"): _read(
@@ -56,7 +64,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("PATCH", f"{_C}/config"): Operation(
         "patchConfig",
         "Change some keys of a config (KIP-477)",
-        {"200": ref("Connector")},
+        {OK: ref("Connector")},
         ref("Config"),
     ),
     ("GET", f"{_C}/status"): _read(
@@ -87,19 +95,19 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("PATCH", f"{_C}/offsets"): Operation(
         "alterOffsets",
         "Alter offsets of a stopped connector (KIP-875)",
-        {"200": ref("Message")},
+        {OK: ref("Message")},
         ref("Offsets"),
     ),
     ("DELETE", f"{_C}/offsets"): Operation(
         "resetOffsets",
         "Reset all offsets of a stopped connector",
-        {"200": ref("Message"), "204": None},
+        {OK: ref("Message"), NO_CONTENT: None},
     ),
     ("GET", f"{_C}/topics"): _read(
         "getTopics", "Topics that a connector has used (KIP-558)", ref("Topics")
     ),
     ("PUT", f"{_C}/topics/reset"): Operation(
-        "resetTopics", "Forget which topics it has used", {"200": None, "202": None}
+        "resetTopics", "Forget which topics it has used", {OK: None, ACCEPTED: None}
     ),
     ("PUT", f"{_C}/pause"): Operation("pauseConnector", "Pause a connector (KIP-52)", _ACCEPTED),
     ("PUT", f"{_C}/resume"): Operation("resumeConnector", "Let a connector run", _ACCEPTED),
@@ -109,10 +117,10 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("POST", f"{_C}/restart"): Operation(
         "restartConnector",
         "Restart a connector, with its tasks if asked (KIP-745)",
-        {"202": ref("Status"), "204": None},
+        {ACCEPTED: ref("Status"), NO_CONTENT: None},
     ),
     ("POST", f"{_C}/undo"): Operation(
-        "undo", "Put a connector back as it was at to=MOMENT", {**_NOTHING, "200": ref("Connector")}
+        "undo", "Put a connector back as it was at to=MOMENT", {**_NOTHING, OK: ref("Connector")}
     ),
     ("GET", f"{_C}/history"): _read(
         "getHistory", "Every change of a connector, with its record", ref("History")
@@ -139,7 +147,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("PUT", "/connector-plugins/{plugin}/config/validate"): Operation(
         "validateConfig",
         "What a worker says to a config",
-        {"200": ref("Validation")},
+        {OK: ref("Validation")},
         ref("Config"),
     ),
     ("GET", "/admin/loggers"): _read(
@@ -149,7 +157,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("PUT", "/admin/loggers/{logger}"): Operation(
         "setLogger",
         "Set the level of a logger; scope=cluster: of all workers (KIP-976)",
-        {"200": {"anyOf": [listed(TEXT), ref("Plan")]}, "204": None},
+        {OK: {"anyOf": [listed(TEXT), ref("Plan")]}, NO_CONTENT: None},
         ref("Level"),
     ),
 }

@@ -68,7 +68,7 @@ async def test_metrics_are_described_where_they_are_served() -> None:
         assert "/metrics" not in (await document(scene.client))["paths"]
         protection = Protection.told(Configuration(), Configuration())
         front = Front(protection, Profile.of("kip"), silent())
-        transport = httpx.ASGITransport(front.before(scene.plane.service))  # type: ignore[arg-type]
+        transport = httpx.ASGITransport(front.before(scene.plane.service))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             told = await document(client)
             validate(told)
