@@ -75,6 +75,14 @@ CASES = [
     Case("3.9.1", "GET", "/connectors", {}, 200, {}),
     Case("4.3.0", "GET", "/connectors", {"origin": HERE}, 200, JETTY_12),
     Case("4.3.0", "OPTIONS", "/connectors", PREFLIGHT, 200, JETTY_12_ASKED),
+    Case(
+        "4.3.0",
+        "OPTIONS",
+        "/connectors/x",
+        PREFLIGHT | {"access-control-request-method": "DELETE"},
+        200,
+        JETTY_12_ASKED,
+    ),
     Case("4.3.0", "GET", "/connectors", {"origin": ELSEWHERE}, 200, VARIES),
     Case("4.3.0", "GET", "/connectors", {}, 200, VARIES),
 ]
