@@ -66,7 +66,8 @@ async def ours(release: str) -> list[Said]:
 async def _asked(client: httpx.AsyncClient, ask: Ask, release: str) -> Said:
     body = msgspec.json.encode(ask.body) if ask.method == "PUT" else None
     headers = {"content-type": "application/json"} if body else {}
-    answer = await client.request(ask.method, ask.target, content=body, headers=headers)
+    target = f"/compat/{release}{ask.target}"
+    answer = await client.request(ask.method, target, content=body, headers=headers)
     return plain(answer, release)
 
 
