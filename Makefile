@@ -26,9 +26,10 @@ $(READY): requirements.lock pyproject.toml tools/setup
 	@tools/setup $(VENV)
 	@touch $@
 
-run: $(READY) ## Serve a recorded cluster on 127.0.0.1:8083 (PORT=, RELEASE=3.9, HISTORY=FILE)
+run: $(READY) ## Serve a recorded cluster on 127.0.0.1:8083 (PORT=, RELEASE=3.9, HISTORY=FILE, PLUGINS=FILE)
 	@mkdir -p $(dir $(DEMO))
 	@test -e $(DEMO) || $(BIN)/controlplane import $(HISTORY) $(DEMO) || { rm -f $(DEMO)*; exit 1; }
+	@echo "Connector classes beside Kafka's own are declared in $(PLUGINS); PLUGINS=FILE declares others (docs/testing.md)"
 	@$(BIN)/controlplane serve $(DEMO) --plugins $(PLUGINS) \
 	  --port $(PORT) --release $(RELEASE) $(ARGS)
 

@@ -29,9 +29,10 @@ from controlplane.cli.printing import note, remark_by, say
 from controlplane.collector import settle
 from controlplane.core import views
 from controlplane.core.context import Context
-from controlplane.core.plugins import Plugins
+from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
 from controlplane.core.profiles import KIP, Profile
 from controlplane.core.safe_text import count, safe
+from controlplane.core.state import ClusterState
 from controlplane.embedding import plane_settings
 from controlplane.follower import Follower, Limits
 from controlplane.logs.log import ReadableLog
@@ -334,6 +335,24 @@ def _warn(service: Service, problems: Iterable[str]) -> None:
         note(f"{safe(service.where)}: {safe(problem)}")
 
 
+CLASSES_NAMED = 5
+"""How many classes that are not known are named at start-up."""
+
+
+def _note_unknown_classes(service: Service, state: ClusterState) -> None:
+    """Say which connectors cannot be changed as long as their classes are not declared."""
+    configs = state.config.connectors.values()
+    used = {str(config.get("connector.class")) for config in configs}
+    unknown = sorted(name for name in used if service.plugins.type_of(name) == UNKNOWN_TYPE)
+    if unknown and not service.plugins.trusting:
+        more = "" if len(unknown) <= CLASSES_NAMED else ", …"
+        note(
+            f"{safe(service.where)}: connectors use classes that are not declared: "
+            f"{safe(', '.join(unknown[:CLASSES_NAMED]))}{more}. Changes of their configs are "
+            "refused: declare the classes with --plugins, or use --trust-unknown-classes"
+        )
+
+
 async def _announce(service: Service, log: ReadableLog, follower: Follower, url: str) -> None:
     """Say where what is served, and what to try, as soon as the log has been read."""
     state = await follower.state(service.dialect)
@@ -346,6 +365,8 @@ async def _announce(service: Service, log: ReadableLog, follower: Follower, url:
             f"{safe(service.where)}: not taken: {records} of configs and statuses, or more; "
             "`controlplane inspect` names them all, those of offsets too"
         )
+    if service.commands:
+        _note_unknown_classes(service, state)
     say("Ctrl-C ends it. To try:")
     for line in lines(url, state, contrast):
         say(f"  {line}")

@@ -182,6 +182,18 @@ async def test_unknown_classes_are_refused_unless_a_flag_trusts_them(tmp_path: P
             assert posted.status_code == status, posted.text
 
 
+async def test_undeclared_classes_of_a_log_are_named_at_the_start(tmp_path: Path) -> None:
+    """Their connectors are served, and their configs cannot be changed."""
+    log = str(tmp_path / "life.db")
+    assert (await asyncio.to_thread(call, "import", LIFE, log)).code == 0
+    async with running(log, "--quiet") as service:
+        _, told = await service.end()
+    assert "classes that are not declared: lab.PagesSourceConnector. Changes of their" in told
+    async with running(log, "--quiet", "--trust-unknown-classes") as service:
+        _, told = await service.end()
+    assert "not declared" not in told
+
+
 async def test_what_is_only_read_can_be_planned_for() -> None:
     """A file, or a cluster: what a worker would write for a command, and no hook is asked."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:
