@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from controlplane.cli.examples import find_contrast, lines
+from controlplane.cli.examples import LATER, find_contrast, lines
 from controlplane.cli.failing import Refused
 from controlplane.cli.options import (
     Reading,
@@ -47,6 +47,7 @@ from controlplane.rest import calls as rest
 from controlplane.rest.connections import make_room
 from controlplane.rest.front import Front
 from controlplane.rest.loggers import LOGGER, Loggers
+from controlplane.rest.requests import COMPAT
 from controlplane.rest.security.protecting import Protection
 from controlplane.rest.security.settings import HttpLimits
 from controlplane.rest.server import PortTaken, listen, serving, tell_of_full, url_of
@@ -359,6 +360,8 @@ async def _announce(service: Service, log: ReadableLog, follower: Follower, url:
     connectors = count(len(views.connectors(state)), "connector")
     contrast = await find_contrast(log, service.reading.topics, follower.ends)
     say(f"{safe(service.where)}: {connectors}, answered as {state.profile.release} on {url}")
+    if state.profile.release == KIP:
+        say(f"Tools that expect Kafka Connect take {url}{COMPAT}{LATER}")
     if state.unreadable:
         records = count(state.unreadable_count, "record")
         note(

@@ -21,7 +21,7 @@ from controlplane.rest.errors import (
 )
 from controlplane.rest.pages import BAD_URI, BadAccept, BadMessage, BadTarget, Unreadable
 
-_COMPAT = "/compat/"
+COMPAT = "/compat/"
 """In front of a release and the path that is meant for it."""
 
 _ORIGIN = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
@@ -100,7 +100,7 @@ def _read(scope: Mapping[str, Any]) -> Request:
         as_of,
         asked.get("profile", dialect),
         dialect is not None,
-        f"{scope.get('scheme', 'http')}://{host}{mount}{_COMPAT if dialect else ''}{dialect or ''}",
+        f"{scope.get('scheme', 'http')}://{host}{mount}{COMPAT if dialect else ''}{dialect or ''}",
         origin=absolute[0].decode("latin-1") if absolute else None,
         peer=client[0] if client else None,
     )
@@ -108,9 +108,9 @@ def _read(scope: Mapping[str, Any]) -> Request:
 
 def _dialect(path: str) -> tuple[str | None, str]:
     """The release that a path names in front, and the rest of it."""
-    if not path.startswith(_COMPAT):
+    if not path.startswith(COMPAT):
         return None, path
-    release, slash, rest = path.removeprefix(_COMPAT).partition("/")
+    release, slash, rest = path.removeprefix(COMPAT).partition("/")
     return release, slash + rest or "/"
 
 

@@ -29,6 +29,10 @@ NOT_OURS = "203.0.113.1"
 LIFE = str(HISTORIES / "life-3.9.log.jsonl")
 
 
+CURLS = 3
+"""Lines to try, the last that are printed."""
+
+
 class Service(NamedTuple):
     """A service that runs, and what it printed when it was ready."""
 
@@ -69,7 +73,11 @@ async def running(
     )
     assert process.stdout is not None
     try:
-        lines = [(await process.stdout.readline()).decode().rstrip("\n") for _ in range(5)]
+        lines: list[str] = []
+        async for line in process.stdout:
+            lines.append(line.decode().rstrip("\n"))
+            if sum(one.startswith("  curl") for one in lines) == CURLS:
+                break
         yield Service(process, lines)
     finally:
         if process.returncode is None:
@@ -89,7 +97,14 @@ async def test_prints_what_works() -> None:
     """The three lines can be tried, and the last one shows a connector differ by release."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:
         assert service.lines[0].startswith(f"{LIFE}: 10 connectors, answered as kip on http://127.")
-        answers = [[await client.get(url) for url in urls(line)] for line in service.lines[2:]]
+        told, compat = service.lines[1].rsplit(" ", 1)
+        assert (told, compat) == (
+            "Tools that expect Kafka Connect take",
+            f"{service.url}/compat/3.9",
+        )
+        offsets = (await client.get(f"{compat}/connectors/pages/offsets")).json()["offsets"]
+        assert isinstance(offsets, list)  # as in Kafka; an object in KIP-875, and so on `/`
+        answers = [[await client.get(url) for url in urls(line)] for line in service.lines[3:]]
         assert [len(group) for group in answers] == [1, 1, 2]
         assert all(answer.status_code == 200 for group in answers for answer in group)
         older, newer = answers[2]
@@ -263,7 +278,7 @@ async def test_empty_log(tmp_path: Path) -> None:
     await log.close()
     async with running(str(tmp_path / "connect.db")) as service, httpx.AsyncClient() as client:
         assert ": 0 connectors, answered as kip on " in service.lines[0]
-        for line in service.lines[2:]:
+        for line in service.lines[3:]:
             assert (await client.get(urls(line)[0])).status_code == 200
 
 
