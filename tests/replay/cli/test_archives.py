@@ -56,6 +56,23 @@ async def write(path: Path, key: bytes) -> None:
     await log.close()
 
 
+def test_topics_with_ordinary_data_are_not_listed(tmp_path: Path) -> None:
+    """A living log has them, and nobody misses them in the archive."""
+
+    async def fill() -> None:
+        log = await SqliteLog.open(tmp_path / "cluster.db")
+        await log.create_topic("orders", 1)
+        await log.append([Record("orders", 0, 1, b"1", b"an order")])
+        await log.close()
+
+    asyncio.run(write(tmp_path / "cluster.db", b"connector-a"))
+    asyncio.run(fill())
+    words = ("capture", tmp_path / "cluster.db", tmp_path / "archive", "--once")
+    said = call(*words)
+    assert (said.code, "orders" in said.out + said.err) == (0, False)
+    assert call(*words, "-o", "json").json[0]["left_out"] == []
+
+
 def test_an_embedded_log_goes_on(tmp_path: Path) -> None:
     """What was written since is added, whoever else has it open."""
     found = []
