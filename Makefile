@@ -75,6 +75,7 @@ bench: $(READY) ## Measure everything, beside others: three quarters of an hour
 	$(BIN)/python -m benchmarks.start
 	$(BIN)/python -m benchmarks.boot
 	$(BIN)/python -m benchmarks.rest
+	$(BIN)/python -m benchmarks.crowd
 	$(BIN)/python -m benchmarks.replay --folder .cache/fleet
 
 spark-jars: ## Fetch Spark's Kafka source into .cache/spark-jars, for `replay capture --engine spark`

@@ -1,7 +1,7 @@
 """Work in the event loop: long work in slices, and tasks that end together."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -22,6 +22,18 @@ async def sliced(items: Iterable[T]) -> AsyncIterator[T]:
         if perf_counter() - began > SLICE_S:
             await asyncio.sleep(0)
             began = perf_counter()
+
+
+LARGE = 300
+"""Parts above which work on something is done in a thread: some 20 ms."""
+
+
+async def apart(work: Callable[[], T], parts: int) -> T:
+    """The result of some work on so many parts, done in a thread if they are many.
+
+    The work must be pure Python for the most part, or else it keeps the interpreter for itself.
+    """
+    return await asyncio.to_thread(work) if parts > LARGE else work()
 
 
 async def first_of(*works: Coroutine[Any, Any, None]) -> None:
@@ -54,3 +66,10 @@ async def ended(tasks: Iterable["asyncio.Task[None]"]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def close(iterator: AsyncIterator[Any]) -> None:
+    """End an iterator now, not when it is collected as garbage."""
+    close = getattr(iterator, "aclose", None)
+    if close is not None:
+        await close()

@@ -7,7 +7,6 @@ what arrives in the order in which it arrives; what arrives together is put into
 
 import asyncio
 from collections.abc import (
-    AsyncIterator,
     Callable,
     Iterable,
     Iterator,
@@ -25,11 +24,11 @@ from msgspec import Meta
 from controlplane.asof import Past, Then, ends_now
 from controlplane.core.entry import Batch, Entry, Position
 from controlplane.core.evolve import Fold
-from controlplane.core.order import entries_of, in_order
+from controlplane.core.order import Ordering, entries_of, in_order
 from controlplane.core.profiles import Profile, check_support
 from controlplane.core.source_partitions import OFFSETS_TOPIC
 from controlplane.core.state import ClusterState, Topics
-from controlplane.event_loop import ended, first_of, sliced, to_its_end
+from controlplane.event_loop import close, ended, first_of, sliced, to_its_end
 from controlplane.loading import load
 from controlplane.logs.changes import Changes
 from controlplane.logs.log import LogError, LogUnavailable, MayBeInterrupted, ReadableLog
@@ -62,6 +61,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 AT_ONCE = 200
 """Entries that are folded in one go; more of them are folded in slices, some 10 µs each."""
+
+
+LONG_VALUE = 1 << 17
+"""Bytes of a value above which its entry is folded in a thread: some 10 ms."""
 
 
 class Notices(Protocol):
@@ -372,7 +375,7 @@ class Follower:
             async for batch in tail:
                 await pending.put(batch)
         finally:
-            await _close(tail)
+            await close(tail)
 
     async def _fold(self, pending: asyncio.Queue[Batch]) -> None:
         """Fold what has arrived together, in the one order."""
@@ -385,7 +388,7 @@ class Follower:
                 await to_its_end(self._apply(batches))
 
     async def _apply(self, batches: Sequence[Batch]) -> None:
-        entries = in_order(entries_of(batches))
+        entries = await _ordered(batches)
         for following in {*self._folds.values(), *self._held.values()}:
             await following.apply(entries)
         ends: dict[tuple[str, int], int] = {}
@@ -429,6 +432,21 @@ class Follower:
         return {*msgspec.structs.astuple(self._topics), *own} & there
 
 
+async def _ordered(batches: Sequence[Batch]) -> Sequence[Entry]:
+    """The entries of batches in the one order."""
+    if sum(map(len, batches)) <= AT_ONCE:
+        return in_order(entries_of(batches))
+    ordering = Ordering()
+    async for entry in sliced(entries_of(batches)):
+        ordering.keep(ordering.rank(entry))
+    return [entry async for entry in sliced(ordering.entries())]
+
+
+def _is_long(entry: Entry) -> bool:
+    """Whether folding this one entry would hold up the event loop."""
+    return len(entry.value or b"") > LONG_VALUE
+
+
 class _Heard(NamedTuple):
     """Somebody who is told of each entry."""
 
@@ -454,26 +472,22 @@ class _Following:
 
     async def apply(self, entries: Sequence[Entry]) -> None:
         """Fold what has arrived together; nobody is shown a state in between."""
-        if not self.listeners and len(entries) <= AT_ONCE:
+        if not self.listeners and len(entries) <= AT_ONCE and not any(map(_is_long, entries)):
             self._worker.apply_all(entries)
             self._state = None
             return
         before = self.state()
         async for entry in sliced(entries):
-            self._worker.apply(entry)
+            if _is_long(entry):
+                await asyncio.to_thread(self._worker.apply, entry)
+            else:
+                self._worker.apply(entry)
             if self.listeners:
                 after = self._worker.snapshot()
                 for heard in self.listeners:
                     heard.listener(entry, before, after)
                 before = after
         self._state = None
-
-
-async def _close(tail: AsyncIterator[Batch]) -> None:
-    """End an iterator now, not when it is collected as garbage."""
-    close = getattr(tail, "aclose", None)
-    if close is not None:
-        await close()
 
 
 def _beyond(ends: Sequence[int], known: Sequence[int]) -> bool:

@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -22,7 +22,7 @@ import msgspec
 from controlplane.asof import read_history
 from controlplane.controller import Alone, Controller, Limits, Outside, Stepped, World
 from controlplane.controller.traces import command_of
-from controlplane.core.commands import AnyCommand, Asked, SetLoggerLevel
+from controlplane.core.commands import AnyCommand, Asked, SetLoggerLevel, size_of
 from controlplane.core.context import Context, Worker
 from controlplane.core.decide.sinks import group_of
 from controlplane.core.diff import Change
@@ -31,6 +31,7 @@ from controlplane.core.plan import GroupOffsets, Outcome, Plan, Rejected
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import KIP, Profile, resolve
 from controlplane.core.state import ClusterState, Topics, check_topics
+from controlplane.event_loop import apart
 from controlplane.follower import Follower, Notices
 from controlplane.follower import Limits as FollowerLimits
 from controlplane.logs.log import Log, LogError, LogNotUsable, Named, OneWriter
@@ -242,7 +243,8 @@ class ControlPlane:
         change another system. With `believe_hooks` no hook in Python is called: each is taken to
         agree, and `Plan.assumed` says so.
         """
-        return await self._controller.plan(_plain(command), profile, believe_hooks=believe_hooks)
+        plain = await _plain(command)
+        return await self._controller.plan(plain, profile, believe_hooks=believe_hooks)
 
     async def execute(
         self, command: AnyCommand, *, principal: str = "embedded", key: str | None = None
@@ -275,7 +277,7 @@ class ControlPlane:
         """The same, with the refusal as a value, and as a worker of any release does it."""
         _check_names(principal, key)
         asked = Asked(
-            command=_plain(command),
+            command=await _plain(command),
             command_id=self._around.new_id() if key is None else key,
             at_ms=self._around.now_ms(),
             principal=principal,
@@ -379,7 +381,7 @@ def _check_text(what: str, value: object) -> None:
         raise TypeError(f"{what} is text, and not {value!r}")
 
 
-def _plain(command: AnyCommand) -> AnyCommand:
+async def _plain(command: AnyCommand) -> AnyCommand:
     """The command as it is read back from the command topic: lists are tuples, mappings dicts.
 
     Raises:
@@ -388,10 +390,14 @@ def _plain(command: AnyCommand) -> AnyCommand:
     if not isinstance(command, AnyCommand):
         raise TypeError(f"{command!r} is no command: make one of those in controlplane.commands")
     try:
-        built_in = _in_lists(msgspec.to_builtins(command, enc_hook=_dict_of))
-        return msgspec.convert(built_in, type(command))  # the union would be looked up each time
-    except (TypeError, RecursionError, msgspec.ValidationError) as error:
+        return await apart(partial(_converted, command), size_of(command))
+    except (TypeError, AttributeError, RecursionError, msgspec.ValidationError) as error:
         raise TypeError(f"{type(command).__name__} cannot hold this: {error}") from None
+
+
+def _converted(command: AnyCommand) -> AnyCommand:
+    built_in = _in_lists(msgspec.to_builtins(command, enc_hook=_dict_of))
+    return msgspec.convert(built_in, type(command))  # the union would be looked up each time
 
 
 def _in_lists(built_in: Any) -> Any:

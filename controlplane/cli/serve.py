@@ -200,6 +200,7 @@ async def _serve(
     service: Service, protection: Protection, bound: socket.socket, apart: socket.socket | None
 ) -> None:
     """Serve until a signal cancels this."""
+    sys.setswitchinterval(SWITCH_S)
     _end_on_signals()
     loggers = _of_this_process(service)
     own = logger(level=loggers.named(LOGGER), log_format=service.log_format)
@@ -245,6 +246,9 @@ def _within_files(limits: HttpLimits) -> HttpLimits:
         )
     return msgspec.structs.replace(limits, connections_max=able)
 
+
+SWITCH_S = 0.001
+"""Longest time for which a thread with long work keeps the interpreter from the event loop."""
 
 QUIET_LIBRARIES = ("aiokafka", "uvicorn")
 """Libraries that say more than anybody wants to know, unless he asks for it."""

@@ -2,11 +2,18 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import msgspec
 
 from controlplane.controller.outside import Outside
-from controlplane.core.commands import AnyCommand
+from controlplane.core.commands import (
+    AlterOffsets,
+    AnyCommand,
+    ResetOffsets,
+    RestoreConnector,
+    size_of,
+)
 from controlplane.core.context import Context
 from controlplane.core.decide import decide
 from controlplane.core.plan import (
@@ -21,6 +28,15 @@ from controlplane.core.plan import (
 )
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
+from controlplane.event_loop import apart
+
+
+def _parts(state: ClusterState, command: AnyCommand) -> int:
+    """Number of offsets, config keys or the like that a decision looks at."""
+    parts = size_of(command)
+    if isinstance(command, AlterOffsets | ResetOffsets | RestoreConnector):
+        parts += sum(len(topic.values) for topic in state.offsets.values())
+    return parts
 
 
 class Deciding:
@@ -47,7 +63,8 @@ class Deciding:
         context = self._as(state.profile)
         believed: list[AskHook] = []
         while True:
-            decision = decide(state, command, context)
+            deciding = partial(decide, state, command, context)
+            decision = await apart(deciding, _parts(state, command))
             match decision:
                 case Plan() if believed:
                     assumed = dict.fromkeys((*decision.assumed, *map(assumption, believed)))
@@ -82,6 +99,7 @@ class Deciding:
         if hook is None:
             return Done(definite=False)
         if not plugins.may_block(named):
-            return hook(question.config, question.offsets)
+            asking = partial(hook, question.config, question.offsets)
+            return await apart(asking, len(question.config) + len(question.offsets))
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, hook, question.config, question.offsets)

@@ -49,8 +49,7 @@ def finished(topic: str, asked: Asked, at_ms: int, ended: Outcome | Rejected) ->
     if isinstance(ended, Rejected):
         return _ended_draft(topic, asked, at_ms, {"ended": FAILED, **msgspec.to_builtins(ended)})
     bare = {"ended": DONE, **msgspec.to_builtins(without_answer(ended))}
-    storable = ended.connector is None or _is_flat_enough(ended.connector.config)
-    told = bare | _answer(asked, ended) if asked.keyed and storable else bare
+    told = bare | _answer(asked, ended) if asked.keyed and _is_storable(ended) else bare
     return _ended_draft(topic, asked, at_ms, told)
 
 
@@ -66,6 +65,10 @@ def _answer(asked: Asked, ended: Outcome) -> dict[str, Any]:
         if [*ended.connector.config.items()] == [*known.items()]:  # in the same order
             told["connector"]["config"] = None
     return told
+
+
+def _is_storable(ended: Outcome) -> bool:
+    return ended.connector is None or _is_flat_enough(ended.connector.config)
 
 
 def _is_flat_enough(config: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from controlplane.core.commands import Asked
 from controlplane.core.entry import Headers, Position
 from controlplane.core.partitioner import partition_of
 from controlplane.core.plan import Draft
+from controlplane.event_loop import sliced
 from controlplane.logs.log import Log, LogUnavailable, Record
 
 COMMAND_ID, PRINCIPAL = "controlplane-command-id", "controlplane-principal"
@@ -52,7 +53,7 @@ class Writing:
             (COMMAND_ID, asked.command_id.encode("utf-8", "surrogatepass")),
             (PRINCIPAL, asked.principal.encode("utf-8", "surrogatepass")),
         )
-        places = [(draft.topic, await self._partition(draft)) for draft in drafts]
+        places = [(one.topic, await self._partition(one)) async for one in sliced(drafts)]
         await self._reader.follow({topic for topic, _ in places})  # or it never reads them back
         at_ms = self._now_ms()  # last, so that times ascend as the log does
         records = [

@@ -153,6 +153,34 @@ AnyCommand = (
 """Every command there is: what `decide` knows and the command topic can hold."""
 
 
+TEXT_IN_A_PART = 1_000
+"""Characters of a config that cost as much as a key."""
+
+
+def size_of(command: AnyCommand) -> int:
+    """Number of offsets and config keys that a command brings; long values count several times."""
+    match command:
+        case AlterOffsets():
+            return len(command.offsets)
+        case CreateConnector():
+            return size_of_config(command.config) + len(command.initial_offsets or ())
+        case PutConfig():
+            return size_of_config(command.config)
+        case PatchConfig():
+            return size_of_config(command.patch)
+        case PublishTasks():
+            return sum(map(size_of_config, command.configs))
+        case RestoreConnector():
+            return len(command.config or ()) + len(command.offsets or ())
+    return 0
+
+
+def size_of_config(config: Config) -> int:
+    """The same of a config."""
+    texts = (value for value in config.values() if isinstance(value, str))
+    return len(config) + sum(map(len, texts)) // TEXT_IN_A_PART
+
+
 class Asked(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A command with who asks, when (ms since 1970), and the id under which it is run once."""
 

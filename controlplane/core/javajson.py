@@ -87,9 +87,16 @@ def _decoded(value: bytes, profile: Profile) -> object:
 
 def _is_plain(value: bytes) -> bool:
     """Looks at bytes, not at values: of a repeated field msgspec drops all values but the last."""
-    if len(value) > _PLAIN_NAME or value.count(b"[") + value.count(b"{") > _PLAIN_BYTES:
+    if len(value) > _PLAIN_NAME and _may_have_long_name(value):
+        return False
+    if value.count(b"[") + value.count(b"{") > _PLAIN_BYTES:
         return False
     return not _has_digits(value, _PLAIN_BYTES, _MANY_DIGITS)
+
+
+def _may_have_long_name(value: bytes) -> bool:
+    """Whether something in quotes is long enough; a quote within quotes would hide it."""
+    return b'\\"' in value or max(map(len, value.split(b'"'))) > _PLAIN_NAME
 
 
 def _has_digits(value: bytes, count: int, run: re.Pattern[bytes]) -> bool:

@@ -6,13 +6,15 @@ and that it is so.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
+from controlplane.core.commands import size_of_config
 from controlplane.core.context import Context
 from controlplane.core.plan import Plan
+from controlplane.event_loop import apart
 from controlplane.logs.log import LogError
-from controlplane.rest import loggers, plans, plugins
+from controlplane.rest import bodies, loggers, plans, plugins
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import OK, Answer, NoSuchPath
 from controlplane.rest.health import health
@@ -42,7 +44,9 @@ async def validate(call: Call) -> Answer:
     service = call.service
     context = Context(profile=call.profile, worker=service.worker, plugins=service.plugins)
     (name,) = call.names
-    return plugins.validate(call.body, name, context)
+    reading = partial(bodies.config, profile=call.profile)
+    config = await service.bodies.read(reading, call.body)
+    return await apart(partial(plugins.validate, config, name, context), size_of_config(config))
 
 
 @of_now
@@ -86,10 +90,15 @@ async def change_logger(call: Call) -> Answer:
     """`PUT /admin/loggers/{l}`, of this worker: no record is written for it."""
     call.check_present()
     (namespace,) = call.names
-    known, level = _loggers(call), loggers.wanted(call.body, call.profile)
+    known, level = _loggers(call), await _level(call)
     if call.flag("dry_run"):
         return Answer(OK, plans.shown(Plan(()), call.profile.release))
     return Answer(OK, known.change(namespace, level, call.profile))
+
+
+async def _level(call: Call) -> str:
+    reading = partial(loggers.wanted, profile=call.profile)
+    return await call.service.bodies.read(reading, call.body)
 
 
 def _loggers(call: Call) -> Loggers:

@@ -14,15 +14,18 @@ taken as it is meant; the header `NOTICE` says so. It also says when the log is 
 now, so that an answer may be old.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import islice
 from time import perf_counter
+from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.profiles import Profile, UnknownRelease, resolve
+from controlplane.event_loop import LARGE, apart
 from controlplane.logs.log import LogError
 from controlplane.observe import Logger, silent
 from controlplane.rest import routes
@@ -63,7 +66,7 @@ class App:
         began, moves = perf_counter(), self._service.follower.moves
         request = read_request(scope)
         given = await self.answer(request, receive)
-        given, sent = self._made(given, request)
+        given, sent = await apart(partial(self._made, given, request), _parts(given.body))
         tell = partial(
             self._logger.info,
             "request",
@@ -159,6 +162,20 @@ class App:
             return told
         known = f"the log is not followed just now, this is what was known before: {failure}"
         return (*told, known)
+
+
+def _parts(body: Any) -> int:
+    """Number of members of an answer, as far as they are worth counting."""
+    count, waiting = 0, [body]
+    for value in waiting:
+        if isinstance(value, Mapping):
+            waiting += islice(value.values(), LARGE)
+        elif isinstance(value, list | tuple):
+            waiting += islice(value, LARGE)
+        count += 1
+        if count > LARGE:
+            break
+    return count
 
 
 def _defect(error: Exception) -> Answer:

@@ -14,6 +14,9 @@ from controlplane.rest.entities import TARGETS
 from controlplane.rest.errors import BadRequest, NotFound
 from controlplane.rest.signatures import Signature
 
+WORKERS_ORDER_BYTES = 1 << 13
+"""Longest body of another worker that is read before its signature is checked, as a worker does."""
+
 
 class Asking(NamedTuple):
     """A request as far as it has been understood: the release, the query, the body."""
@@ -118,6 +121,18 @@ def fence_tasks(asking: Asking, name: str) -> AnyCommand:
     """The internal `PUT /connectors/{c}/fence`."""
     _check_signed(asking)
     return commands.FenceTasks(name)
+
+
+def checked_first(asking: Asking, body: bytes | None) -> Asking:
+    """The request of another worker, its signature checked before its body is read if that is long.
+
+    Raises:
+        RestError: it is not signed by a worker of this cluster.
+    """
+    if len(body or b"") <= WORKERS_ORDER_BYTES:
+        return asking
+    _check_signed(asking._replace(body=body))
+    return asking._replace(signed=True, signature=None)
 
 
 def _check_signed(asking: Asking) -> None:

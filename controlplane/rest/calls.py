@@ -11,6 +11,7 @@ from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile
 from controlplane.follower import Follower
 from controlplane.logs.log import LogError, ReadableLog
+from controlplane.rest.body_process import BodyProcesses
 from controlplane.rest.errors import BadQuestion
 from controlplane.rest.loggers import Loggers
 from controlplane.rest.requests import Request
@@ -97,6 +98,7 @@ class Service(NamedTuple):
     part: Part = Part.ALL
     metrics: bool = False
     """Whether `/metrics` is served in front of the application."""
+    bodies: BodyProcesses = BodyProcesses()
 
 
 _FLAGS = {"true": True, "false": False}

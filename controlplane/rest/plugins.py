@@ -166,15 +166,14 @@ def _names(plugin: Plugin, profile: Profile) -> set[str]:
 # --- what is said of a config -------------------------------------------------------------------
 
 
-def validate(body: bytes | None, name: str, context: Context) -> Answer:
+def validate(config: bodies.Config, name: str, context: Context) -> Answer:
     """`PUT /connector-plugins/{plugin}/config/validate`: every key with its value and errors.
 
     The config alone says of which connector it is; the name in the path must only end alike.
 
     Raises:
-        RestError: the body is no config, or nothing can be said of it.
+        RestError: nothing can be said of it.
     """
-    config = bodies.config(body, context.profile)
     included = config.get("connector.class")
     if included is not None and not _plain(included).endswith(_plain(name)):
         raise BadRequest(f"Included connector type {included} does not match request type {name}")

@@ -5,7 +5,7 @@ they meet the world: the state that is known now, and whoever carries commands o
 """
 
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from controlplane.core.java import hash_map_order
 from controlplane.core.plan import GroupOffsets, Rejected
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
+from controlplane.event_loop import apart
 from controlplane.logs.log import Fenced, LogUnavailable
 from controlplane.rest import (
     admin,
@@ -248,10 +249,18 @@ def _viewing(route: reads.Route) -> Answering:
         )
         if route.of_group and reads.is_sink(reading, *call.names):
             reading = reading._replace(group=await _group(call, *call.names))
-        given = _viewed(route.view, reading, call.names).noticed(notices)
+        viewing = partial(_viewed, route.view, reading, call.names)
+        given = (await apart(viewing, _parts(route, state))).noticed(notices)
         return given._replace(pure=not route.of_group and call.request.as_of is None)
 
     return answer
+
+
+def _parts(route: reads.Route, state: ClusterState) -> int:
+    """Number of connectors or offsets that a view looks at, where it looks at many."""
+    if route.of_group:
+        return sum(len(topic.values) for topic in state.offsets.values())
+    return len(state.config.connectors) if route.template == ("connectors",) else 0
 
 
 def _viewed(view: reads.View, reading: reads.Reading, names: Sequence[str]) -> Answer:
@@ -283,9 +292,13 @@ def _doing(route: writes.Route) -> Answering:
     async def answer(call: Call) -> Answer:
         call.check_present()
         signature = await _signature(call) if route.body == "bytes" else None
-        known = await _known(call) if route.command is PatchConfig else frozenset()
-        asking = asks.Asking(call.profile, call.query, call.body, signature=signature, known=known)
-        return await _obeyed(call, route.meant(asking, *call.names))
+        known = await _known(call) if route.command is PatchConfig else ()
+        known = frozenset(name for name in call.names if name in known)
+        asking = asks.Asking(call.profile, call.query, signature=signature, known=known)
+        if route.body == "bytes":
+            asking = asks.checked_first(asking, call.body)
+        reading = partial(writes.meant, writes.ROUTES.index(route), asking, call.names)
+        return await _obeyed(call, await call.service.bodies.read(reading, call.body))
 
     return answer
 

@@ -4,7 +4,7 @@ Each row tells which command a request means (`asks`), and how its outcome is an
 Which rows there are, and the words for a request that means nothing, follow the release.
 """
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 from controlplane.core import commands as c
@@ -72,6 +72,15 @@ def command_of(
     route = _find(method, path, profile)
     names = names_in(route.template, path)
     return route.meant(asks.Asking(profile, query, body, **circumstances), *names)
+
+
+def meant(route: int, asking: asks.Asking, names: Sequence[str], body: bytes | None) -> AnyCommand:
+    """The command that a request means which has found its row of `ROUTES`.
+
+    Raises:
+        RestError: a release refuses such a request whatever its state.
+    """
+    return ROUTES[route].meant(asking._replace(body=body), *names)
 
 
 def shown(done: outcomes.Done) -> Answer:

@@ -6,9 +6,11 @@ are given here to the letter (`tokens`, `binding`). Under `kip` the same faults 
 a sentence names the field.
 """
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from controlplane.core.profiles import Profile
+from controlplane.rest.bodies import plain
 from controlplane.rest.bodies.binding import (
     MAP,
     TEXT,
@@ -48,7 +50,7 @@ class Offset(NamedTuple):
 
 def create(body: bytes | None, profile: Profile) -> Create:
     """The body of `POST /connectors`. Raises `RestError` as all of these do."""
-    found = _read(body, _create_bean(profile), profile)
+    found = _read(body, _create_bean(profile), profile, plain.bean(_PLAIN_CREATE))
     if found is None:
         method = f"{ENTITIES}.CreateConnectorRequest.name()"
         raise _missing(profile, _null("createRequest", method))
@@ -65,7 +67,7 @@ def create(body: bytes | None, profile: Profile) -> Create:
 
 def config(body: bytes | None, profile: Profile) -> Config:
     """The body of `PUT /connectors/{c}/config`."""
-    found: Config | None = _read(body, texts, profile)
+    found: Config | None = _read(body, texts, profile, plain.texts)
     if found is None:
         raise _missing(profile, _null("connectorConfig", _GET))
     return found
@@ -73,7 +75,7 @@ def config(body: bytes | None, profile: Profile) -> Config:
 
 def patch(body: bytes | None, profile: Profile) -> Config | None:
     """Read the body of `PATCH /connectors/{c}/config`; None: null, see `null_patch`."""
-    found: Config | None = _read(body, texts, profile)
+    found: Config | None = _read(body, texts, profile, plain.texts)
     return found
 
 
@@ -85,7 +87,8 @@ def null_patch(profile: Profile) -> RestError:
 
 def alteration(body: bytes | None, profile: Profile) -> list[Offset]:
     """The body of `PATCH /connectors/{c}/offsets`."""
-    found = _read(body, Bean("ConnectorOffsets", {"offsets": _offsets(profile)}), profile)
+    bean = Bean("ConnectorOffsets", {"offsets": _offsets(profile)})
+    found = _read(body, bean, profile, plain.bean({"offsets": plain.offsets}))
     if found is None:
         raise _missing(profile, _null("offsets", f"{ENTITIES}.ConnectorOffsets.offsets()"))
     return _listed(found.get("offsets") or [], profile)
@@ -93,7 +96,7 @@ def alteration(body: bytes | None, profile: Profile) -> list[Offset]:
 
 def level(body: bytes | None, profile: Profile) -> str:
     """The body of `PUT /admin/loggers/{l}`."""
-    found: Config | None = _read(body, texts, profile)
+    found: Config | None = _read(body, texts, profile, plain.texts)
     if found is None:
         raise _missing(profile, _null("levelMap", _GET))
     wanted = found.get("level")
@@ -105,18 +108,23 @@ def level(body: bytes | None, profile: Profile) -> str:
 def task_configs(body: bytes | None, profile: Profile) -> list[Config | None]:
     """The body of the internal `POST /connectors/{c}/tasks`. A null body is an empty list."""
     shape = list_of(texts, f"java.util.Map<{TEXT},{TEXT}>")
+    plainly = plain.list_of(plain.texts)
     if not profile.session_keys:  # before requests were signed, they were read as others are
-        return _read(body, shape, profile) or []
+        return _read(body, shape, profile, plainly) or []
     body = body or b""
     named = source(profile, body)
     if not body.strip():
         column = "" if profile.rest_body_source_hidden else ", column: 0"
         where = f"[Source: {named}; line: 1{column}]"
         raise _missing(profile, f"No content to map due to end-of-input\n at {where}")
-    return _read(body, shape, profile, named) or []
+    return _read(body, shape, profile, plainly, named) or []
 
 
 _GET = "java.util.Map.get(Object)"
+
+
+_PLAIN_CREATE = {"name": plain.text, "config": plain.texts}
+"""The fields of a creation in every release; those of some releases are read token by token."""
 
 
 def _create_bean(profile: Profile) -> Bean:
@@ -182,11 +190,25 @@ def _with_long_keys(fields: dict[str, Any] | None) -> dict[str, Any] | None:
 # --- reading and refusing -----------------------------------------------------------------------
 
 
-def _read(body: bytes | None, shape: Shape, profile: Profile, named: str | None = None) -> Any:
-    """The value of a body; None where there is none.
+def _read(
+    body: bytes | None,
+    shape: Shape,
+    profile: Profile,
+    plainly: plain.Plain,
+    named: str | None = None,
+) -> Any:
+    """The value of a body; None where there is none. `plainly` reads the same of plain bodies.
 
     `named`: the source, where it is no stream; anything may follow the value then.
+
+    Raises:
+        RestError: there is something wrong with it.
+        Unread: it is a `LargeBody`, and has to be read token by token.
     """
+    with suppress(plain.NotPlain):
+        return plain.read(body or b"", plainly)
+    if isinstance(body, plain.LargeBody):
+        raise plain.Unread
     origin = named or source(profile)
     units = ""
     try:

@@ -1,11 +1,16 @@
 """`GET /connectors/{c}/history` and `POST /connectors/{c}/undo`: what was, and putting it back."""
 
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from threading import Event
 from typing import Any
 
 from controlplane.asof import read_records
 from controlplane.core.commands import RestoreConnector
 from controlplane.core.entry import Entry, Position
-from controlplane.core.history import Event, Reading
+from controlplane.core.history import Event as Change
+from controlplane.core.history import Reading
 from controlplane.core.moments import UnknownMoment, position_text, read_position
 from controlplane.core.shown import json_line
 from controlplane.core.shown_records import document, of_event
@@ -28,7 +33,7 @@ async def show_history(call: Call) -> Answer:
     assert log is not None  # else this endpoint is not there
     with_records = call.flag("records")
     state, notices = await call.then()
-    page: Page[Event] = Page(
+    page: Page[Change] = Page(
         call,
         lambda event: position_text(event.entry.position, state.topics),
         lambda after: _spelled(after, state.topics),
@@ -37,7 +42,12 @@ async def show_history(call: Call) -> Answer:
     if not records:
         raise NotFound(f"No record of this log concerns a connector {name}")
     reading = Reading(name, state.profile, state.topics)
-    changed = await _changes(records, reading, page, whole=with_records)
+    left = Event()
+    try:
+        work = partial(_fill, page, records, reading, left.is_set, whole=with_records)
+        changed = await asyncio.to_thread(work)
+    finally:
+        left.set()
     page.check_begun()
     shown: dict[str, Any] = {
         "connector": name,
@@ -50,13 +60,17 @@ async def show_history(call: Call) -> Answer:
     return Answer(OK, shown).noticed(notices)
 
 
-async def _changes(
-    records: list[Entry], reading: Reading, page: Page[Event], *, whole: bool
+def _fill(
+    page: Page[Change],
+    records: list[Entry],
+    reading: Reading,
+    left: Callable[[], bool],
+    *,
+    whole: bool,
 ) -> list[Entry]:
-    """Fill a page with what the records did, in slices; the records whose changes are on it."""
-    events = (event for entry in records for event in reading.apply(entry))
+    """Fill a page with what the records did, until the client has left; the records on the page."""
     changed: dict[Position, Entry] = {}
-    async for event in sliced(events):
+    for event in (event for entry in records for event in reading.apply(entry)):
         if page.is_in(event):
             shown = of_event(event, reading.topics)
             position, value = event.entry.position, event.entry.value
@@ -64,6 +78,8 @@ async def _changes(
             page.put(shown, len(json_line(shown)) + of_record)
             changed[position] = event.entry
         elif page.next is not None:
+            break
+        if left():
             break
     return list(changed.values())
 

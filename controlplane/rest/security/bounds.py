@@ -24,6 +24,9 @@ from controlplane.rest.security.asked import Asked, asked
 from controlplane.rest.security.settings import HttpLimits
 from controlplane.rest.wire import response
 
+_SEPARATORS = (b",", b"[", b"{")
+"""A value of a JSON document stands behind one of these, or is the whole."""
+
 WATCH = ("watch",)
 """The path that is answered without end: those who watch are counted apart."""
 
@@ -82,6 +85,7 @@ class _Body:
         self._limits = limits
         self._receive = receive
         self._bytes = 0
+        self._values = 1
         self._deadline: float | None = None
         self._over = False
 
@@ -95,12 +99,24 @@ class _Body:
             return await self._receive()
         if self._announced > self._limits.body_max_bytes:
             raise self._too_large()
+        message = await self._next()
+        if self._values <= self._limits.body_max_values:
+            return message
+        while message.get("more_body"):  # a client that still sends may not hear of a refusal
+            message = await self._next()
+        most = self._limits.body_max_values
+        raise BodyTooLarge(f"The body has more than {most} values: send them in several parts")
+
+    async def _next(self) -> Message:
+        """The next part, counted."""
         message = await self._in_time()
         if message["type"] == "http.disconnect":
             raise BodyCutOff("The body ended before its end")
-        self._bytes += len(message.get("body", b""))
+        part = message.get("body", b"")
+        self._bytes += len(part)
         if self._bytes > self._limits.body_max_bytes:
             raise self._too_large()
+        self._values += sum(map(part.count, _SEPARATORS))
         self._over = not message.get("more_body", False)
         return message
 

@@ -52,6 +52,10 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Of one request: Connect reads bodies of any size, but a record of more than 1 MiB fails at
     its producer; the offsets of many partitions in one request come to some MiB."""
 
+    body_max_values: int = 50_000
+    """Of one request, counted by commas and brackets: a bound on the work that it makes. The offset
+    of one partition has six of them or seven, so there is room for 7,000 partitions."""
+
     head_max_bytes: int = 8_192
     """Of a request's target and headers together: that of Jetty, on which Connect runs."""
 

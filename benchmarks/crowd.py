@@ -1,0 +1,174 @@
+"""How long `/health` waits while others send what is as large, or as odd, as may be.
+
+    python -m benchmarks.crowd [--seconds 6]
+
+`controlplane serve` on a file, each command durable. One connection asks `/health` every few
+milliseconds; meanwhile another sends one kind of large request, again and again. The table tells
+how long the large requests took, how they were answered, and how long `/health` waited.
+"""
+
+import asyncio
+import json
+import re
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from statistics import median, quantiles
+from typing import NamedTuple
+
+import click
+import httpx
+from rich.console import Console
+from rich.table import Table
+
+GOAL_MS = 100
+PAUSE_S = 0.005
+JSON = {"content-type": "application/json"}
+CONFIG = {"connector.class": "FileStreamSource", "file": "f", "topic": "t"}
+MIB = 1 << 20
+PARTITIONS = 7_000
+KEYS = 45_000
+
+
+class Large(NamedTuple):
+    """A kind of large request."""
+
+    name: str
+    method: str
+    path: str
+    body: bytes
+
+
+def kinds() -> list[Large]:
+    """Requests up to the bounds, and beyond them."""
+    validate = "/connector-plugins/FileStreamSource/config/validate"
+    keys = {f"key.{number}": f"value {number}" for number in range(KEYS)}
+    return [
+        Large("nothing else", "", "", b""),
+        Large(f"offsets of {PARTITIONS:,} partitions", "PATCH", _OFFSETS, _offsets(PARTITIONS)),
+        Large("offsets of 40,000 partitions", "PATCH", _OFFSETS, _offsets(40_000)),
+        Large("reading those offsets", "GET", _OFFSETS, b""),
+        Large("history of them", "GET", "/connectors/c/history", b""),
+        Large(f"a config of {KEYS:,} keys", "PUT", "/connectors/d/config", _json(CONFIG | keys)),
+        Large("history of it", "GET", "/connectors/d/history", b""),
+        Large(f"validation of {KEYS:,} keys", "PUT", validate, _json(CONFIG | keys)),
+        Large("validation of 15 MiB in one value", "PUT", validate, _json({"a": "x" * 15 * MIB})),
+        Large("validation of 15 MiB of brackets", "PUT", validate, b"[" * 15 * MIB),
+        Large("validation of 15 MiB of spaces", "PUT", validate, b" " * 15 * MIB),
+        Large("tasks, 15 MiB, not signed", "POST", "/compat/3.9/connectors/c/tasks", _tasks()),
+    ]
+
+
+_OFFSETS = "/connectors/c/offsets"
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _offsets(number: int) -> bytes:
+    offsets = [
+        {"partition": {"filename": f"file-{at}", "part": at}, "offset": {"position": at}}
+        for at in range(number)
+    ]
+    return _json({"offsets": offsets})
+
+
+def _tasks() -> bytes:
+    return _json([{"key": "x" * 1_000}] * (15 * MIB // 1_015))
+
+
+class Measured(NamedTuple):
+    """What one kind of large request did to itself and to others."""
+
+    statuses: set[int]
+    took_s: list[float]
+    waited_ms: list[float]
+
+
+async def measured(url: str, large: Large, seconds: float) -> Measured:
+    """Send a kind of request for some seconds, once at least, and ask `/health` meanwhile."""
+    loop = asyncio.get_running_loop()
+    found = Measured(set(), [], [])
+    async with (
+        httpx.AsyncClient(base_url=url, timeout=120) as client,
+        httpx.AsyncClient(base_url=url, timeout=120) as asking,
+    ):
+        sending = asyncio.ensure_future(_send(client, large, seconds, found))
+        while not sending.done():
+            began = loop.time()
+            assert (await asking.get("/health")).status_code == httpx.codes.OK
+            found.waited_ms.append((loop.time() - began) * 1_000)
+            await asyncio.sleep(PAUSE_S)
+        await sending
+    return found
+
+
+async def _send(client: httpx.AsyncClient, large: Large, seconds: float, found: Measured) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while loop.time() < deadline:
+        if not large.method:
+            await asyncio.sleep(seconds)
+            return
+        began = loop.time()
+        answer = await client.request(
+            large.method, large.path, content=large.body, headers=JSON if large.body else None
+        )
+        found.statuses.add(answer.status_code)
+        found.took_s.append(loop.time() - began)
+
+
+@asynccontextmanager
+async def served(folder: Path) -> AsyncIterator[str]:
+    """The address of a service on a new file."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "controlplane", "serve", f"sqlite:///{folder / 'state.db'}"),
+        *("--port", "0", "--quiet"),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        found = re.search(r"http://\S+", (await process.stdout.readline()).decode())
+        assert found is not None
+        yield found[0]
+    finally:
+        process.terminate()
+        await process.communicate()
+
+
+async def compare(seconds: float) -> Table:
+    """Measure every kind."""
+    table = Table("beside", "answer", "took s", "health p50 ms", "p99 ms", "longest ms")
+    with tempfile.TemporaryDirectory() as folder:
+        async with served(Path(folder)) as url, httpx.AsyncClient(base_url=url) as client:
+            for name in ("c", "d"):
+                await client.post("/connectors", json={"name": name, "config": CONFIG})
+                await client.put(f"/connectors/{name}/stop")
+            for large in kinds():
+                found = await measured(url, large, seconds)
+                waited = found.waited_ms
+                table.add_row(
+                    large.name,
+                    ", ".join(map(str, sorted(found.statuses))),
+                    f"{median(found.took_s):.2f}" if found.took_s else "",
+                    f"{median(waited):.1f}",
+                    f"{quantiles(waited, n=100)[-1]:.1f}",
+                    f"{max(waited):.1f}",
+                )
+    return table
+
+
+@click.command()
+@click.option("--seconds", default=6.0, show_default=True, help="Time for each kind of request.")
+def main(seconds: float) -> None:
+    """Measure how long `/health` waits beside large requests."""
+    console = Console(width=120)
+    console.print(asyncio.run(compare(seconds)))
+    console.print(f"To reach: /health within {GOAL_MS} ms throughout.")
+
+
+if __name__ == "__main__":
+    main()

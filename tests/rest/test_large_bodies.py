@@ -1,0 +1,199 @@
+"""Large bodies: what they cost is bounded, and read in the event loop is only what is quick."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.profiles import Profile
+from controlplane.rest import bodies
+from controlplane.rest.bodies.plain import LargeBody, Unread
+from controlplane.rest.body_process import INLINE_BYTES, PLAIN_BYTES, PROCESSES_MAX, BodyProcesses
+from controlplane.rest.errors import RestError, TooBusy
+from controlplane.rest.security.bounds import Bounds
+from controlplane.rest.security.settings import HttpLimits
+from tests.operations import operations
+from tests.rest.plane import ORDERS, asked
+
+RELEASES = ("2.3", "2.8", "3.4", "3.9", "4.3", "kip")
+INTERNAL = "/compat/3.9/connectors/orders/tasks"
+JSON = {"content-type": "application/json"}
+
+
+def odd_config(number: int) -> bytes:
+    """A config that has to be read token by token: a fraction as it is spelled."""
+    return json.dumps({f"key{at}": 1.5 for at in range(number)}).encode()
+
+
+def asking(method: str, path: str, body: bytes) -> int:
+    """Operations of this process for a request to a plane, the plane's start included."""
+
+    async def work() -> None:
+        async with asked() as (_, client):
+            await client.request(method, path, content=body, headers=JSON)
+
+    return operations(lambda: asyncio.run(work()))
+
+
+def test_an_unsigned_request_costs_nothing_however_large_it_is() -> None:
+    """Its signature is looked at first: anybody can send it, also where others need a name."""
+    sizes = [json.dumps([{"key": "value"}] * number).encode() for number in (1_000, 8_000)]
+    small, large = (asking("POST", INTERNAL, body) for body in sizes)
+    assert large < small + 100_000
+
+
+async def test_what_is_wrong_with_a_short_body_is_told_before_its_signature() -> None:
+    """As a worker does it."""
+    async with asked() as (_, client):
+        short = await client.post(INTERNAL, content=b"{", headers=JSON)
+        long = await client.post(INTERNAL, content=b"{" * INLINE_BYTES, headers=JSON)
+    assert short.status_code == 500
+    assert (long.status_code, long.json()["message"]) == (
+        400,
+        "Internal request missing required signature",
+    )
+
+
+def test_a_large_odd_body_is_read_in_another_process() -> None:
+    """This one only hands it over; the event loop is free meanwhile."""
+    path = "/connector-plugins/FileStreamSource/config/validate"
+    small, large = (asking("PUT", path, odd_config(number)) for number in (2_000, 16_000))
+    assert large < small + 100_000
+
+
+async def test_a_large_odd_body_is_answered_as_a_small_one() -> None:
+    """With the worker's words, and with its values as they are spelled."""
+    path = "/connectors/orders/config"
+    async with asked() as (_, client):
+        wrong = odd_config(3_000)[:-1]
+        refused = await client.put(f"/compat/3.9{path}", content=wrong, headers=JSON)
+        assert refused.status_code == 500
+        assert refused.json()["message"].startswith("Unexpected end-of-input")
+        config = odd_config(2_000)[:-1] + b"," + json.dumps(ORDERS).encode()[1:]
+        assert len(config) > INLINE_BYTES
+        done = await client.put(path, content=config, headers=JSON)
+        assert done.json()["config"]["key1999"] == "1.5"
+
+
+async def test_few_large_bodies_are_read_at_once() -> None:
+    """A client with one more is told to ask again; a process ends with the request."""
+    processes = BodyProcesses()
+    body = b" " * (PLAIN_BYTES + 1)
+    reading = [asyncio.ensure_future(processes.read(len, body)) for _ in range(PROCESSES_MAX)]
+    await asyncio.sleep(0)
+    with pytest.raises(TooBusy):
+        await processes.read(len, body)
+    reading[0].cancel()
+    found = await asyncio.gather(*reading, return_exceptions=True)
+    assert found[1:] == [len(body)] * (PROCESSES_MAX - 1)
+    assert await processes.read(len, body) == len(body)
+
+
+async def test_thousands_of_partitions_are_altered_in_one_request() -> None:
+    """As many as a large connector has."""
+    offsets = [
+        {"partition": {"filename": f"file-{at}"}, "offset": {"position": at}} for at in range(5_000)
+    ]
+    async with asked() as (plane, client):
+        await client.put("/connectors/orders/stop")
+        done = await client.patch("/connectors/orders/offsets", json={"offsets": offsets})
+        assert done.status_code == 200
+        found = (await client.get("/connectors/orders/offsets")).json()["offsets"]
+        assert len(found["source"]) == 5_000
+        assert plane.failure is None
+
+
+async def test_a_body_of_too_many_values_is_refused() -> None:
+    """Whatever its bytes are; the limit is a setting."""
+    told: list[dict[str, Any]] = []
+    error: RestError | None = None
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal error
+        try:
+            while (await receive()).get("more_body"):
+                pass
+        except RestError as refused:
+            error = refused
+
+    async def sending(message: Any) -> None:
+        told.append(message)
+
+    bounds = Bounds(app, HttpLimits(body_max_values=100), Profile.of("kip"))
+    for number, refused in ((99, False), (100, True)):
+        error = None
+        parts = iter([b"[" * 50, b"," * (number - 50)])
+
+        async def receive(parts: Any = parts) -> Any:
+            part = next(parts)
+            return {"type": "http.request", "body": part, "more_body": b"[" in part}
+
+        scope = {
+            "type": "http",
+            "method": "PUT",
+            "path": "/",
+            "raw_path": b"/",
+            "query_string": b"",
+            "headers": [],
+        }
+        await bounds(scope, receive, sending)
+        assert (error is not None) == refused
+    assert "more than 100 values" in str(error)
+
+
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**65), 2**65), st.floats(), st.text(max_size=4)
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(("config", "name", "offsets", "a", "")), inner, max_size=4
+        )
+    ),
+    max_leaves=12,
+)
+OFFSET = st.fixed_dictionaries(
+    {}, optional={"partition": st.dictionaries(st.text(max_size=2), SCALARS), "offset": VALUES}
+)
+DOCUMENTS = st.one_of(
+    VALUES,
+    st.fixed_dictionaries({"offsets": st.lists(OFFSET, max_size=3)}),
+    st.fixed_dictionaries({"name": SCALARS, "config": st.dictionaries(st.text(), SCALARS)}),
+)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> bytes:
+    """JSON, as it is or slightly broken, with fields that come twice."""
+    text = json.dumps(draw(DOCUMENTS), ensure_ascii=draw(st.booleans()))
+    text = text.replace('"a"', draw(st.sampled_from(('"a"', '"config"', r'"\u0061"', '"\\""'))))
+    text = text.replace("1", draw(st.sampled_from(("1", "-0", "01", "1e2", "1.0"))))
+    return text.encode("utf-8", "surrogatepass") + draw(st.sampled_from((b"", b" ", b"x", b"{}")))
+
+
+@given(documents(), st.sampled_from(RELEASES))
+def test_plain_bodies_are_read_as_others(body: bytes, release: str) -> None:
+    """Whatever the fast way reads, reading token by token gives the same."""
+    profile = Profile.of(release)
+    readers = (bodies.create, bodies.config, bodies.patch, bodies.alteration, bodies.task_configs)
+    for read in readers:
+        try:
+            plainly = outcome(read, LargeBody(body), profile)
+        except Unread:
+            continue
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bodies.plain, "BYTES_MAX", -1)
+            assert outcome(read, body, profile) == plainly
+
+
+def outcome(read: Any, body: bytes, profile: Profile) -> Any:
+    """The value of a body, or the refusal; kinds of numbers differ."""
+    try:
+        return repr(read(body, profile))
+    except RestError as refused:
+        return refused.answer()
