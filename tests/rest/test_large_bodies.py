@@ -61,7 +61,7 @@ def test_a_large_odd_body_is_read_in_another_process() -> None:
     """This one only hands it over; the event loop is free meanwhile."""
     path = "/connector-plugins/FileStreamSource/config/validate"
     small, large = (asking("PUT", path, odd_config(number)) for number in (2_000, 16_000))
-    assert large < small + 100_000
+    assert large < small + 40 * 14_000  # reading one key takes some 400
 
 
 async def test_a_large_odd_body_is_answered_as_a_small_one() -> None:
