@@ -5,15 +5,11 @@ only; of each partition a prefix is archived at any time.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from controlplane.core.codec import decode_config
 from controlplane.core.entry import Batch
-from controlplane.core.profiles import KIP, Profile
-from controlplane.core.records import ConnectorConfig
-from controlplane.core.source_partitions import topics_of
-from controlplane.core.state import ClusterState, Topics
+from controlplane.core.state import Topics
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.missing import missing_topics
 from replay.archive.appending import Appending
@@ -24,6 +20,7 @@ from replay.capture.secrets import Secrets
 from replay.engine.local import Local
 from replay.engine.snapshots import daily
 from replay.errors import ArchiveConflict
+from replay.offsets_topics import own_topics
 from replay.progress import Progress, Unseen
 
 Ends = Mapping[str, Sequence[int]]
@@ -31,8 +28,6 @@ Ends = Mapping[str, Sequence[int]]
 
 COMMIT_RECORDS = 5_000_000
 """New records after which what was read so far is made to count."""
-
-_READER = Profile.of(KIP)
 
 
 class Target(NamedTuple):
@@ -177,12 +172,3 @@ class Capture:
 
 def _records(cluster: Cluster) -> int:
     return sum(one.stored.records for part in cluster.parts.values() for one in part.segments)
-
-
-def own_topics(batch: Batch, topics: Topics) -> Iterator[str]:
-    """The offsets topics that connectors in these config records have of their own."""
-    state = ClusterState(_READER, topics)
-    for key, value in zip(batch.keys, batch.values, strict=True):
-        record = decode_config(key, value, _READER)
-        if isinstance(record, ConnectorConfig) and record.properties is not None:
-            yield from topics_of(state, record.properties)

@@ -20,10 +20,10 @@ from replay.archive.cluster import Place
 from replay.archive.filling import Filling
 from replay.archive.manifest import Segment
 from replay.archive.segments import SCHEMA, table_of
-from replay.capture.capture import own_topics
 from replay.capture.secrets import KEPT, Secrets
 from replay.errors import ReplayError
 from replay.kernels.batches import batch
+from replay.offsets_topics import own_topics
 
 MICROSECONDS = 1_000
 """Of a millisecond: Spark's timestamps are finer than Kafka's."""

@@ -12,11 +12,13 @@ import msgspec
 from controlplane.core.entry import Batch, Entry
 from controlplane.core.order import before, ends_at, entries_of, in_order
 from controlplane.core.state import Topics, check_topics
+from controlplane.logs.log import ReadableLog
 from controlplane.logs.opening import Opening, open_log
 from controlplane.shell_completion import complete_files
 from replay.archive.hadoop import NONE, Settings
 from replay.errors import NoArchive
 from replay.gaps import Gap
+from replay.offsets_topics import own_topics
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -209,7 +211,16 @@ async def _batches(asked: Asked) -> list[Batch]:
     try:
         for problem in found.problems:
             click.echo(f"{asked.where}: {problem}", err=True)
-        batches = found.log.read(list(await found.log.topics()))
-        return [batch async for batch in batches]
+        return await _read_connects(found.log, topics)
     finally:
         await found.log.close()
+
+
+async def _read_connects(log: ReadableLog, topics: Topics) -> list[Batch]:
+    """Every record of Connect's topics, and none of the data that connectors move."""
+    there = await log.topics()
+    batches = [batch async for batch in log.read({topics.config} & there.keys())]
+    own = {topic for batch in batches for topic in own_topics(batch, topics)}
+    others = {topics.offsets, topics.status, topics.commands, *own} - {topics.config}
+    batches += [batch async for batch in log.read(sorted(others & there.keys()))]
+    return batches
