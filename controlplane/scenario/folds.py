@@ -17,6 +17,7 @@ from controlplane.core.evolve import Fold, fold
 from controlplane.core.evolve.bulk import load
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
+from controlplane.extras import install_command
 
 GROUP = "controlplane.folds"
 TOGETHER = "controlplane.folds.together"
@@ -145,5 +146,5 @@ def _loaded(point: EntryPoint) -> Any:
     except ModuleNotFoundError as missing:
         raise UnknownFold(
             f"the fold {point.name!r} needs {missing.name}, which is not installed here: "
-            f"pip install 'controlplane[{point.name}]'"
+            f"{install_command(point.name)}"
         ) from None

@@ -1,7 +1,6 @@
 """`replay`: the commands, and one way to fail: a sentence on standard error, exit code 2."""
 
 import os
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import click
@@ -10,9 +9,11 @@ from controlplane.core.moments import UnknownMoment
 from controlplane.core.profiles import UnknownRelease
 from controlplane.core.safe_text import safe
 from controlplane.core.state import SharedTopic
+from controlplane.extras import install_command
 from controlplane.logs.log import LogError
 from controlplane.private_files import BadFileMode
 from replay.cli.codes import INTERRUPTED, REFUSED
+from replay.cli.extras import EXTRAS, declared
 from replay.cli.printing import print_nothing_more
 from replay.errors import ReplayError
 
@@ -45,9 +46,6 @@ COMMANDS = {
 }
 """In the order in which they are listed."""
 
-EXTRAS = {"pyarrow": "replay", "numpy": "replay", "pyspark": "spark", "py4j": "spark"}
-"""What not everybody installs, and what it comes with."""
-
 _INPUT = (LogError, UnknownRelease, UnknownMoment, SharedTopic, ReplayError, BadFileMode)
 """What is wrong with what we are given."""
 
@@ -64,9 +62,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, name = COMMANDS[cmd_name].place.split(":")
-        command = getattr(import_module(module), name)
-        assert isinstance(command, click.Command)
-        return command
+        return declared(module, name)
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without importing them."""
@@ -98,7 +94,7 @@ class Commands(click.Group):
                 raise
             raise Refused(
                 f"this needs {package}, which is not installed here: "
-                f"pip install 'controlplane[{EXTRAS[package]}]'"
+                f"{install_command(EXTRAS[package])}"
             ) from None
 
 

@@ -16,6 +16,7 @@ BESIDE = {
         "security",
         "observe",
         "option_names",
+        "extras",
         "plugins",
         "shell_completion",
         "table_text",
@@ -49,7 +50,10 @@ LAYERS: dict[str, set[str]] = {
     "controlplane.worker": BELOW_REST,
     "controlplane.scenario": BELOW_REST | REST,  # requests are among the verbs of a scenario
     # Of a worker's settings it takes how to get in to its cluster.
-    "replay": CORE | LOGS | SHARED_CLI | {"controlplane.settings", "controlplane.private_files"},
+    "replay": CORE
+    | LOGS
+    | SHARED_CLI
+    | {f"controlplane.{one}" for one in ("settings", "private_files", "extras")},
 }
 """Per part of the program, the other parts it may import. What is not listed (the command line,
 `__main__`, the package itself) may import every part of `controlplane`, and nobody imports it."""

@@ -1,6 +1,8 @@
 """`replay capture`, `verify` and `state`, as people call them."""
 
 import asyncio
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,8 +15,11 @@ import pytest
 from pyarrow import dataset
 
 from controlplane.core.profiles import PROFILES
+from controlplane.extras import install_command
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
+from replay.cli.extras import EXTRAS
+from replay.cli.main import COMMANDS
 from replay.engine.digest import digest
 from tests.recorded import HISTORIES, recorded_entries
 from tests.replay.archived import log_of, served
@@ -244,18 +249,45 @@ def test_where_there_is_no_archive(command: str, tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
+def without(missing: tuple[str, ...], *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """`replay` in a process that has not installed these packages."""
+    lines = "import sys; sys.modules.update(dict.fromkeys(sys.argv.pop(1).split(','))); "
+    lines += "from replay.cli.main import main; main(prog_name='replay')"
+    words = [sys.executable, "-c", lines, ",".join(missing), *arguments]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+BY_PIP = "pip install 'numpy>=2.2' 'pyarrow>=24'"
+"""As pyproject.toml has them: it works from a clone, from a wheel, and where both are gone."""
+
+
 @pytest.mark.parametrize("missing", ["pyarrow", "numpy"])
 def test_what_is_not_installed_is_named(missing: str) -> None:
     """And how to get it; what needs none of it works."""
-    lines = f"import sys; sys.modules[{missing!r}] = None; from replay.cli.main import main; main()"
-    words = [sys.executable, "-c", lines]
-    done = subprocess.run([*words, "state", "x"], capture_output=True, text=True, check=False)
+    done = without((missing,), "state", "x")
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"Error: this needs {missing}, " in done.stderr
-    assert "pip install 'controlplane[replay]'" in done.stderr
-    assert not subprocess.run(
-        [*words, "lint", "--help"], capture_output=True, check=False
-    ).returncode
+    assert done.stderr == f"Error: this needs {missing}, which is not installed here: {BY_PIP}\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_needs_nothing_that_is_not_installed(command: str) -> None:
+    """It is the same, option by option."""
+    done = without(tuple(EXTRAS), command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    words = [sys.executable, "-m", "replay", command, "--help"]
+    assert done.stdout == subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("extra", ["replay", "spark"])
+def test_the_install_command_installs_what_the_extra_brings(extra: str) -> None:
+    """Without any index: all of it is installed here, so that nothing has to be fetched."""
+    program, *words = shlex.split(install_command(extra))
+    assert (program, words[0]) == ("pip", "install")
+    command = [sys.executable, "-m", "pip", *words, "--no-index", "--dry-run", "--quiet"]
+    assert not subprocess.run(command, capture_output=True, check=False).returncode
+    named = {re.split("[<>=]", one)[0] for one in words[1:]}
+    brought = {"replay": {"numpy", "pyarrow"}, "spark": {"numpy", "pyarrow", "pandas", "pyspark"}}
+    assert named == brought[extra]
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
