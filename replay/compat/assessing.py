@@ -24,7 +24,7 @@ from replay.compat.situations import ABORTED, SITUATIONS
 from replay.compat.situations.keeping import anything_again
 from replay.compat.steps import Step, When
 from replay.compat.views import View, view
-from replay.compat.writing import Written, next_writes, remarks
+from replay.compat.writing import Written, interim, next_writes, remarks
 from replay.findings import Finding, Severity, by_name
 
 
@@ -117,7 +117,7 @@ class Assessed(msgspec.Struct, frozen=True):
     @property
     def verdict(self) -> Verdict:
         """The worst of all that was found."""
-        found = [one.sighting.severity for one in self.situations]
+        found = [one.sighting.counts_as for one in self.situations]
         found += [one.severity for one in self.divergences]
         found += [_HAZARDOUS.get(one.danger, Severity.INFO) for one in self.hazards]
         return max((_VERDICTS[one] for one in found), default=Verdict.COMPATIBLE)
@@ -130,7 +130,7 @@ class Assessment(msgspec.Struct, frozen=True):
     roll: Roll
     assessed: tuple[Assessed, ...]
     remarks: tuple[str, ...]
-    """What does not work while both releases live."""
+    """What does not work while both releases live, or afterwards; what is shown meanwhile."""
 
     @property
     def verdict(self) -> Verdict:
@@ -172,8 +172,17 @@ def assess(
     found = _by_connector(evidence)
     names = sorted(found, key=by_name)
     assessed = tuple(_assessed(evidence, name, found[name]) for name in names)
-    mixed = tuple(remarks(evidence.older, evidence.newer)) if roll.mixed else ()
-    return Assessment(cluster, roll, assessed, mixed)
+    return Assessment(cluster, roll, assessed, tuple(_remarks(evidence)))
+
+
+def _remarks(evidence: Evidence) -> Iterator[str]:
+    """What is to be known about the change as a whole; nothing where no connector is there."""
+    roll, state = evidence.roll, evidence.read_by(evidence.roll.start)
+    if not state.config.connectors:
+        return
+    if any(view(state, name).meanwhile for name in state.config.connectors):
+        yield interim(roll)
+    yield from remarks(roll)
 
 
 class _Found(NamedTuple):
@@ -280,6 +289,6 @@ def _steps(evidence: Evidence, found: _Found) -> Iterator[Step]:
 def _divergence(change: Change, seen: Sequence[Seen]) -> Divergence:
     for one in seen:
         if change.aspect in one.situation.explains:
-            return Divergence(change, one.situation.name, one.sighting.severity)
+            return Divergence(change, one.situation.name, one.sighting.counts_as)
     harmless = change.aspect in _REPORTED
     return Divergence(change, None, Severity.INFO if harmless else Severity.WARNING)

@@ -9,7 +9,7 @@ from controlplane.core.entry import Position
 from controlplane.core.state import Aspect
 from replay.compat.evidence import Evidence
 from replay.compat.rolls import Roll
-from replay.compat.steps import Step
+from replay.compat.steps import Step, When
 from replay.findings import Severity
 
 
@@ -22,6 +22,15 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     severity: Severity
     sentence: str
     steps: tuple[Step, ...] = ()
+
+    @property
+    def counts_as(self) -> Severity:
+        """How bad it is for the verdict.
+
+        A warning about which there is nothing to do but afterwards needs no preparation.
+        """
+        afterwards = bool(self.steps) and all(one.when is When.AFTER for one in self.steps)
+        return Severity.INFO if afterwards and self.severity is Severity.WARNING else self.severity
 
 
 Look = Callable[[Evidence], Iterator[Sighting]]

@@ -31,6 +31,9 @@ class View(msgspec.Struct, frozen=True):
     """The state that the worker shows; None: none (404)."""
     task_states: Mapping[int, str]
     """The states of its tasks that the worker shows."""
+    meanwhile: str | None
+    """The state that its worker reports when it ends, before another worker reports `will_report`;
+    None: it reports nothing."""
     will_report: str | None
     """What the worker reports once it runs the connector, if nothing fails."""
 
@@ -48,8 +51,17 @@ def view(state: ClusterState, name: str) -> View:
         name in config.inconsistent,
         None if reported is None else reported.state.value,
         {task: one.state.value for task, one in sorted(status.tasks.get(name, {}).items())},
+        _meanwhile(state, name),
         _REPORTS[wanted or Target.STARTED].value if configured and state.profile.statuses else None,
     )
+
+
+def _meanwhile(state: ClusterState, name: str) -> str | None:
+    """UNASSIGNED, unless nothing is reported of the connector, or its failure."""
+    reported = state.status.connectors.get(name)
+    if name not in state.config.connectors or reported is None or reported.state is State.FAILED:
+        return None
+    return State.UNASSIGNED.value
 
 
 def _tasks(state: ClusterState, name: str) -> int | None:

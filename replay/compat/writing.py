@@ -14,6 +14,7 @@ from controlplane.core.decide import decide
 from controlplane.core.decide.ahead import ahead
 from controlplane.core.plan import Draft, Plan
 from controlplane.core.state import ClusterState, ConfigState, StatusState
+from replay.compat.rolls import Roll
 from replay.compat.views import View, view
 
 _Part = TypeVar("_Part", ConfigState, StatusState)
@@ -70,21 +71,47 @@ def _only(part: _Part, name: str) -> _Part:
     return msgspec.structs.replace(part, **only)
 
 
-WHILE_MIXED: tuple[tuple[str, str], ...] = (
-    ("stops", "PUT /connectors/{c}/stop is answered 404"),
+_NONE = "is answered 404"
+
+ENDPOINTS: tuple[tuple[str, str], ...] = (
+    ("stops", f"PUT /connectors/{{c}}/stop {_NONE}"),
+    ("rest_offsets", f"GET /connectors/{{c}}/offsets {_NONE}"),
     ("alters_offsets", "PATCH and DELETE /connectors/{c}/offsets are answered 404 or 405"),
+    ("rest_topics", f"GET /connectors/{{c}}/topics {_NONE}"),
+    ("rest_tasks_config", f"GET /connectors/{{c}}/tasks-config {_NONE}"),
+    ("rest_all_plugins", f"GET /connector-plugins/{{p}}/config {_NONE}"),
+    ("rest_loggers", f"GET and PUT /admin/loggers {_NONE.replace('is', 'are')}"),
+    ("rest_health", f"GET /health {_NONE}"),
+)
+"""Endpoints that not every release has, and what a worker without one answers."""
+
+WHILE_MIXED: tuple[tuple[str, str], ...] = (
     ("creates_in_state", "POST /connectors with initial_state is refused"),
     ("patches_configs", "PATCH /connectors/{c}/config is answered 405"),
     ("restart_requests", "a restart with includeTasks or onlyFailed is taken for a plain one"),
-    ("rest_topics", "GET /connectors/{c}/topics is answered 404"),
 )
-"""Requests that only the newer release knows, and what becomes of them while a worker of the older
-one leads, or is asked."""
+"""Requests that only the newer release understands, and what becomes of them while a worker of the
+older one leads, or is asked."""
 
 
-def remarks(older: ClusterState, newer: ClusterState) -> Iterator[str]:
-    """What no longer works, or not yet, while both releases live."""
-    new, old = newer.profile, older.profile
-    for field, what in WHILE_MIXED:
-        if getattr(new, field) and not getattr(old, field):
-            yield f"while a worker of {old.release} leads or is asked, {what}"
+def remarks(roll: Roll) -> Iterator[str]:
+    """What no longer works, or not yet, while both releases live and afterwards."""
+    if roll.mixed:
+        for field, what in (*ENDPOINTS, *WHILE_MIXED):
+            if roll.gains(field):
+                yield f"while a worker of {roll.older.release} leads or is asked, {what}"
+        for field, what in ENDPOINTS:
+            if roll.loses(field):
+                yield f"while a worker of {roll.newer.release} is asked, {what}"
+    for field, what in ENDPOINTS:
+        if getattr(roll.start, field) and not getattr(roll.goal, field):
+            yield f"when all workers are of {roll.goal.release}, {what}"
+
+
+def interim(roll: Roll) -> str:
+    """What is reported of everything that runs while its worker is changed."""
+    return (
+        f"a worker of {roll.start.release} that ends reports its connectors and tasks UNASSIGNED, "
+        "unless they have FAILED: they are shown so until the next worker reports them "
+        "(RUNNING, PAUSED or STOPPED)"
+    )

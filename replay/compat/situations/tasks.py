@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from controlplane.core.entry import Position
+from controlplane.core.profiles import Profile
 from controlplane.core.records import (
     ConnectorConfig,
     RestartRequest,
@@ -143,18 +144,31 @@ def leftover_tasks(evidence: Evidence) -> Iterator[Sighting]:
         commit = evidence.commit(name)
         if commit is None or commit.record.tasks <= 0 or not _outlived(evidence, name, commit):
             continue
-        falling = [one.release for one in evidence.roll.ahead if not one.commit_needs_config]
-        who = f"a worker of {falling[0]} that starts" if falling else "no worker that starts"
+        falling = [one for one in evidence.roll.ahead if not one.commit_needs_config]
+        who = f"a worker of {falling[0].release}" if falling else "no worker"
         there = name in evidence.newer.config.connectors
+        when = _comes_back(falling[0], there=there) if falling else ""
         yield Sighting(
             connector=name,
             evidence=(commit.position,),
             severity=Severity.WARNING if falling else Severity.INFO,
             sentence=f"{'is there again' if there else 'was deleted'}, and "
-            f"{count(commit.record.tasks, 'task')} of its first life left in the log: {who} takes "
-            "that for whatever bears the name",
+            f"{count(commit.record.tasks, 'task')} of its first life left in the log: {when}{who} "
+            "that starts takes that for whatever bears the name",
             steps=(_emptied(evidence, commit),) if falling else (),
         )
+
+
+def _comes_back(release: Profile, *, there: bool) -> str:
+    """When a task set comes back: a release that drops it with its connector reads the tombstone.
+
+    The config of a new connector takes the place of that tombstone as soon as the log is compacted.
+    """
+    if not release.removal_drops_tasks:
+        return ""
+    if there:
+        return "once the log is compacted, "
+    return "once the log is compacted and its tombstones have expired, "
 
 
 def _outlived(evidence: Evidence, name: str, commit: Told) -> bool:

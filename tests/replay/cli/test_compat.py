@@ -62,6 +62,42 @@ def test_exit_codes_are_verdicts(dump: Any) -> None:
         assert result.stdout.startswith(f"lab: 3.4.1 to 3.9.2, upgrade: {word}\n")
 
 
+@pytest.mark.parametrize(
+    ("release", "code", "sentence"),
+    [
+        ("4.9", 0, "Warning: release 4.9 is not known; read as 4.3.0"),
+        ("3.9.9", 0, "Warning: release 3.9.9 is not known; read as 3.9.2"),
+        ("3.10", 2, "Error: unknown release '3.10': use 0.9.0.0 to 4.3.0"),
+        ("banana", 2, "Error: unknown release 'banana'"),
+    ],
+)
+def test_a_release_that_is_not_known_ends_as_for_state(
+    dump: Any, release: str, code: int, sentence: str, tmp_path: Path
+) -> None:
+    """A newer one is read as the newest that is known; one that never was is an error."""
+    path = dump(running())
+    assert run("capture", f"lab={path}", str(tmp_path / "archive"), "--once").exit_code == 0
+    for result in (
+        run("compat", path, "--from", "3.9", "--to", release),
+        run("state", str(tmp_path / "archive"), "--release", release),
+    ):
+        assert result.exit_code == code
+        assert sentence in result.stderr
+
+
+def test_a_deleted_connector_is_no_matter_of_a_patch(dump: Any) -> None:
+    """Both releases would take its tasks for the next one's: the change brings nothing new."""
+    path = dump(running("gone", tasks=2).gone("gone").config("a").tasks("a", 1))
+    result = run("compat", path, "--from", "3.6.1", "--to", "3.6.2", "--cluster", "lab")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("lab: 3.6.1 to 3.6.2, upgrade: compatible\n")
+    back = run("compat", path, "--from", "3.9", "--to", "3.6.2")
+    assert (
+        "once the log is compacted and its tombstones have expired, a worker of 3.6.2"
+        in back.stdout
+    )
+
+
 def test_the_table_tells_why_and_what_to_do(dump: Any) -> None:
     """Both views, the situation with its records, and the plan."""
     result = run("compat", dump(DISAGREEING), "--from", "3.4", "--to", "3.9", "--mode", "rolling")

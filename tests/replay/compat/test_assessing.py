@@ -1,5 +1,7 @@
 """The verdict: what divergences and hazards make of it, where no situation is known."""
 
+import pytest
+
 from controlplane.core.hazards import Danger
 from controlplane.core.profiles import Profile
 from controlplane.core.state import Aspect, Topics
@@ -36,13 +38,109 @@ def test_nothing_is_the_matter() -> None:
     assert not (one.hazards)
     assert not one.writes
     assert not assessment.plan
-    assert not assessment.remarks
+    (remark,) = assessment.remarks
+    assert "UNASSIGNED" in remark
 
 
 def test_an_empty_log() -> None:
     """Nobody is there."""
     assessment = told(Planted(), "3.4", "3.9", Mode.ROLLING)
     assert (assessment.assessed, assessment.verdict) == ((), Verdict.COMPATIBLE)
+
+
+def test_unassigned_comes_before_running() -> None:
+    """A status that is watched while a worker is changed shows it, unless it is FAILED."""
+    log = running().config("b").status("connector-b", "FAILED").config("c")
+    views = {one.connector: one.views for one in told(log, "3.4", "3.9").assessed}
+    assert {name: [one.meanwhile for one in both] for name, both in views.items()} == {
+        "a": ["UNASSIGNED"] * 2,
+        "b": [None] * 2,
+        "c": [None] * 2,
+    }
+    assert views["a"][1].will_report == "RUNNING"
+    failed = Planted().config("b").status("connector-b", "FAILED")
+    assert not told(failed, "3.4", "3.9").remarks
+
+
+@pytest.mark.parametrize(
+    ("start", "goal", "mode", "remark"),
+    [
+        (
+            "3.4",
+            "3.9",
+            Mode.ROLLING,
+            "while a worker of 3.4.1 leads or is asked, GET /connectors/{c}/o",
+        ),
+        (
+            "3.9",
+            "3.4",
+            Mode.ROLLING,
+            "while a worker of 3.4.1 leads or is asked, GET /connectors/{c}/o",
+        ),
+        (
+            "3.9",
+            "3.4",
+            None,
+            "when all workers are of 3.4.1, GET /connectors/{c}/offsets is answered 404",
+        ),
+        (
+            "3.9",
+            "4.3",
+            None,
+            "when all workers are of 4.3.0, GET /connectors/{c}/tasks-config is an",
+        ),
+        (
+            "3.9",
+            "4.3",
+            Mode.ROLLING,
+            "while a worker of 4.3.0 is asked, GET /connectors/{c}/tasks-c",
+        ),
+        (
+            "4.3",
+            "3.9",
+            Mode.ROLLING,
+            "while a worker of 4.3.0 is asked, GET /connectors/{c}/tasks-c",
+        ),
+        (
+            "3.8",
+            "3.9",
+            Mode.ROLLING,
+            "while a worker of 3.8.1 leads or is asked, GET /health is an",
+        ),
+        (
+            "2.3",
+            "2.4",
+            Mode.ROLLING,
+            "while a worker of 2.3.1 leads or is asked, GET and PUT /admin",
+        ),
+    ],
+)
+def test_endpoints_that_come_and_go_are_foretold(
+    start: str, goal: str, mode: Mode | None, remark: str
+) -> None:
+    """While both releases live, and once all workers are changed."""
+    remarks = told(running(), start, goal, mode).remarks
+    assert [one for one in remarks if one.startswith(remark)]
+
+
+@pytest.mark.parametrize("releases", [("3.9", "3.9"), ("3.6.1", "3.6.2"), ("3.9", "4.3")])
+def test_what_both_releases_do_is_no_finding(releases: tuple[str, str]) -> None:
+    """A deleted connector's tasks, and tasks that are older than their config."""
+    log = running().gone("a").config("b").tasks("b", 1).target("b", {"state": "PAUSED"})
+    assessment = told(log.config("b", rows="2"), *releases)
+    assert assessment.verdict is Verdict.COMPATIBLE
+    assert not assessment.findings
+    assert not assessment.plan
+
+
+def test_what_is_only_done_afterwards_is_no_preparation() -> None:
+    """It is told, and the plan has it: when all workers are changed."""
+    log = stopped().target("a", {"state": "PAUSED"})
+    assessment = told(log, "3.4", "3.9")
+    assert assessment.verdict is Verdict.COMPATIBLE
+    assert [(step.when, step.command) for step in assessment.plan] == [
+        (When.AFTER, "controlplane stop a")
+    ]
 
 
 def test_a_difference_that_nothing_explains_has_to_be_looked_at() -> None:

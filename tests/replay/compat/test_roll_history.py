@@ -4,6 +4,7 @@ Before each change of release the log is cut off, and what is foretold from it i
 the workers of both releases answered afterwards.
 """
 
+import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,6 +116,22 @@ def test_statuses_are_foretold(log: list[Entry], story: dict[int, Step], change:
                 assert state in possible
 
 
+def test_unassigned_is_foretold(log: list[Entry], story: dict[int, Step]) -> None:
+    """What workers wrote while they were changed: UNASSIGNED, then what each was to report."""
+    seen: set[str] = set()
+    for change in CHANGES:
+        ends = (story[number].positions for number in (change.step - 1, change.observed[0]))
+        known, later = (set(before(log, end)) for end in ends)
+        for one in foretold(log, story, change).assessed:
+            key = f"status-connector-{one.connector}".encode()
+            written = [entry for entry in in_order(later - known) if entry.key == key]
+            states = [json.loads(entry.value or b"{}")["state"] for entry in written]
+            foreseen = {state for view in one.views for state in (view.meanwhile, view.will_report)}
+            assert {*states} <= foreseen
+            seen.update(states)
+    assert "UNASSIGNED" in seen
+
+
 def test_the_stopped_one_is_foretold(log: list[Entry], story: dict[int, Step]) -> None:
     """A worker of 3.4 shows the last state it can read of one, and nothing at all of the other."""
     told = foretold(log, story, CHANGES[1])
@@ -173,5 +190,5 @@ def test_situations_come_and_go(log: list[Entry], story: dict[int, Step], change
     }
     assert seen == SITUATIONS[change.step]
     prepared = change.step == 30
-    assert told.verdict is (Verdict.NEEDS_PREPARATION if prepared else Verdict.COMPATIBLE)
+    assert told.verdict is Verdict.COMPATIBLE, "what is only done afterwards is no preparation"
     assert [step.command for step in told.plan] == ["controlplane stop pages"] * prepared

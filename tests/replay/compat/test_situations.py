@@ -37,8 +37,7 @@ def test_releases_that_do_not_differ_in_it_see_nothing(number: int) -> None:
     The fifth needs no difference: any start makes it happen. The fifteenth is between members.
     """
     pair = PAIRS[number]._replace(start="4.1", goal="4.3")
-    found = seen(pair, pair.planted, number)
-    assert all(one.situation.number == 12 for one in found)
+    assert not seen(pair, pair.planted, number)
 
 
 @pytest.mark.parametrize(
