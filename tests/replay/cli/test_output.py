@@ -1,6 +1,7 @@
 """Where answers go: standard output that takes nothing, files that are none, narrow windows."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from tests.recorded import HISTORIES
 from tests.replay.cli.calling import call, refusal
+from tests.replay.cli.terminal import Terminal
 from tests.tidy.source import ROOT
 
 
@@ -82,3 +84,22 @@ def test_a_narrow_window_cuts_nothing_off(archive: Path) -> None:
     (told,) = call("verify", archive, "-o", "json").json
     rows = done.stdout.splitlines()[2:]
     assert "".join(row.split()[-1] for row in rows if row.strip()) == told["head"]
+
+
+def test_sentences_on_a_terminal_break_between_words() -> None:
+    """No word is cut where the window ends, as terminals cut them by themselves."""
+    log = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
+    words = [sys.executable, "-m", "replay", "compat", str(log), "--from", "3.4", "--to", "3.9"]
+    piped = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    terminal = Terminal()
+    narrow = {**os.environ, "TERM": "xterm", "COLUMNS": "50"}
+    with subprocess.Popen(words, cwd=ROOT, env=narrow, stdout=terminal.theirs) as process:
+        os.close(terminal.theirs)
+    terminal.close()
+    assert process.returncode == piped.returncode
+    sentences = [line for line in piped.stdout.splitlines() if len(line) > len("-" * 50)]
+    found = {word for line in sentences for word in line.split() if len(word) < len("-" * 24)}
+    assert sentences
+    plain = re.sub(r"\x1b\[[\d;?]*\w", "", terminal.shown)
+    assert {word for word in found if word.isalpha()} <= {*plain.split()}
+    assert max(map(len, plain.splitlines())) <= len("-" * 50)
