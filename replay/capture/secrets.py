@@ -34,6 +34,9 @@ KEY_BYTES = (32, 48, 64)
 
 _SESSION_KEY = b"session-key"
 
+_DRAFT: Final = re.compile(rb'(?<="value":")[A-Za-z0-9+/]+={0,2}(?=")')
+"""The value of a planned record in a record of the command topic."""
+
 
 class Secrets:
     """What becomes of secrets. `mode` is what a manifest says about it."""
@@ -42,6 +45,7 @@ class Secrets:
         self.mode = mode
         self._hide = hide
         self._topics = {topics.config, topics.status, topics.commands}
+        self._commands = topics.commands
 
     def without(self, batch: Batch) -> Batch:
         """The same records, their secrets dropped or encrypted."""
@@ -52,6 +56,8 @@ class Secrets:
             return batch
         pairs = zip(batch.keys, batch.values, strict=True)
         values = [self._value(*pair) for pair in pairs] if hidden else batch.values
+        if batch.topic == self._commands:
+            values = [value and _DRAFT.sub(self._draft, value) for value in values]
         return Decoded(
             batch.topic,
             batch.partition,
@@ -74,6 +80,16 @@ class Secrets:
             return value
         special = {"key": self._signing} if key == _SESSION_KEY else {}
         return without_secrets(value, self._hide, special)
+
+    def _draft(self, found: re.Match[bytes]) -> bytes:
+        """The value of a record that a command planned to write: base64 in the command's record."""
+        assert self._hide is not None
+        try:
+            value = b64decode(found[0], validate=True)
+        except NoBase64:
+            return found[0]
+        hidden = without_secrets(value, self._hide, {})
+        return found[0] if hidden == value else b64encode(hidden)
 
     def _signing(self, text: str) -> str:
         """A session key is bytes in base64. It must stay such, or not such, as it was."""

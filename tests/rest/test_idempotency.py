@@ -1,5 +1,7 @@
 """A repeated idempotency key gets the first answer, whatever has happened since."""
 
+import re
+from base64 import b64decode
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +18,7 @@ from controlplane.plane import ControlPlane, Settings
 from controlplane.retention import DAY_MS, RetentionSettings, retain
 from controlplane.snapshots.keeping import SnapshotSettings
 from controlplane.upkeep import UpkeepSettings
+from replay.capture.secrets import dropped
 from tests.controller.scene import COMMANDS, CONFIG, NOW_MS, STATUS, entries, plane_on, raw
 from tests.rest.plane import ORDERS
 from tests.rest.serving import catalogue, client_of
@@ -193,6 +196,26 @@ async def test_an_answer_is_stored_once_and_only_for_a_key(tmp_path: Path) -> No
         assert [b"pearl" in (one.value or b"") for one in finished[-3:]] == [False, False, True]
         trail = await client.get("/commands")
         assert "pearl" not in trail.text
+
+
+async def test_an_archive_without_secrets_has_none_of_stored_answers(tmp_path: Path) -> None:
+    """An answer holds a config: its secrets are dropped like those of the config topic."""
+    async with opened(tmp_path / "state.db") as (log, plane, client):
+        await prepare(log, plane, client)
+        await client.patch("/connectors/orders/config", json={"topic": "t"}, headers=KEY)
+        secret = ORDERS | {"database.password": "pearl"}
+        body = {"name": "planned", "config": secret, "initial_offsets": OFFSETS}
+        assert (await client.post("/connectors", json=body)).status_code == 200
+        secrets = dropped(plane.state.topics)
+        kept = [secrets.without(batch) async for batch in log.read([COMMANDS])]
+    values = [value or b"" for batch in kept for value in batch.values]
+    assert any(b'"connector":{"config"' in value and b"[hidden]" in value for value in values)
+    assert not any(b"pearl" in value for value in values)
+    planned = [
+        b64decode(one) for value in values for one in re.findall(rb'"value":"([^"]+)"', value)
+    ]
+    assert any(b"[hidden]" in value for value in planned)
+    assert not any(b"pearl" in value for value in planned)
 
 
 async def test_logs_without_stored_answers_are_answered_by_what_is_known(tmp_path: Path) -> None:
