@@ -3,8 +3,8 @@
 import pytest
 
 from tests.kafka.real import Broker
-from tests.validation.answers import read
-from tests.validation.asking import answers
+from tests.validation.answers import CLASSES_FILE, read
+from tests.validation.asking import answers, ask_of_classes
 from tests.validation.cases import cases
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
@@ -16,3 +16,11 @@ async def test_workers_say_what_was_recorded(broker: Broker) -> None:
     assert [one.config for one in recorded] == list(cases())
     said = await answers(broker, broker.release, [one.config for one in recorded])
     assert said == [one.answers[broker.release] for one in recorded]
+
+
+async def test_workers_say_of_classes_what_was_recorded(broker: Broker) -> None:
+    """Classes that such a worker cannot find or make."""
+    asked = ask_of_classes(broker.release)
+    said = await answers(broker, broker.release, asked.configs, asked.classes)
+    known = {str(one.config): one.answers for one in read(CLASSES_FILE)}
+    assert said == [known[str(config)][broker.release] for config in asked.configs]
