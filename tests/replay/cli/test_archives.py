@@ -61,7 +61,7 @@ async def write(path: Path, key: bytes) -> None:
     await log.close()
 
 
-def test_topics_with_ordinary_data_are_not_listed(tmp_path: Path) -> None:
+def test_ordinary_topics_are_not_listed_as_missing(tmp_path: Path) -> None:
     """A living log has them, and nobody misses them in the archive."""
 
     async def fill() -> None:
