@@ -31,9 +31,10 @@ def looked(
     goals: Sequence[str] = GOALS,
     *,
     exactly_once: bool = False,
+    release: str = "3.9",
 ) -> Looked:
-    """A cluster whose workers are of 3.9."""
-    look = Look(Profile.of("3.9"), tuple(map(Profile.of, goals)), limits)
+    """A cluster whose workers are of a release."""
+    look = Look(Profile.of(release), tuple(map(Profile.of, goals)), limits)
     return look(Records(cluster, Topics(), exactly_once, in_order(entries)))
 
 

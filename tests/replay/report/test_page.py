@@ -21,9 +21,11 @@ from tests.replay.report.reading import Element, parsed, read, unled
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
 
 
-def pictured(*logs: Log) -> Element:
-    """A page about planted logs, `c0` and so on."""
-    return read(page([looked(of(log), f"c{number}") for number, log in enumerate(logs)]))
+def pictured(*logs: Log, release: str = "3.9") -> Element:
+    """A page about planted logs, `c0` and so on, whose workers are of a release."""
+    return read(
+        page([looked(of(log), f"c{number}", release=release) for number, log in enumerate(logs)])
+    )
 
 
 def rows(table: Element) -> list[list[str]]:
@@ -80,11 +82,13 @@ def test_a_sentence_that_counts_without_evidence_is_noticed(text: str, *, is_led
 
 def test_what_a_finding_was_found_about_leads_to_it() -> None:
     """The badge of a row, and a cell of the matrix."""
-    shown = pictured(Log().running("a").target("a", PAUSED).config("a", password="s3cret"))
+    log = Log().running("a").target("a", PAUSED).config("a", password="s3cret")
+    shown = pictured(log)
     (body,) = next(shown.by_id("c0-connectors").all("table")).all("tbody")
     badge = list(next(body.all("tr")).all("a"))[-1]
     assert badge.text == "danger"
     assert "loses 1 task" in led_to(shown, badge).text
+    shown = pictured(log, release="3.4")
     matrix = next(shown.by_id("c0-releases").all("table", "matrix"))
     cells = list(matrix.all("tr"))[2].content
     assert led_to(shown, next(cells[3].all("a"))).text.startswith("! a")
@@ -152,13 +156,14 @@ def test_findings_releases_and_compaction() -> None:
     findings = shown.by_id("c0-findings")
     assert "secret-in-clear" in findings.text
     assert next(next(findings.all("li", "warning")).all("a", "chip")).text.startswith("config@")
+    assert "loses 1 task" in shown.by_id("c0-lint").text
+    shown = pictured(log, release="3.4")
     matrix = rows(next(shown.by_id("c0-releases").all("table", "matrix")))
     assert matrix == [["all of the cluster", "✓", "!", "!"], ["a", "✓", "!", "!"]]
     (reasons,) = shown.by_id("c0-releases").all("details")
     assert next(reasons.all("summary")).text == "to 3.9.2, 4.3.0 needs preparation"
     assert "older-tasks (KAFKA-17719)" in reasons.text
-    assert "controlplane resume --wait a; controlplane pause a" in reasons.text
-    assert "loses 1 task" in shown.by_id("c0-lint").text
+    assert "appends its task configs and their commit once more" in reasons.text
 
 
 def test_a_fleet() -> None:
@@ -272,7 +277,7 @@ def test_every_sentence_that_counts_leads_on() -> None:
         log.restart("a").wait(MINUTE).offset("a", {"position": number}, file=str(number))
         log.wait(MINUTE).config("a", password=f"s3cret{number}", rows=str(number))
         log.target("a", PAUSED)
-    found = looked(of(log), limits=Limits(2, 3, 4, 10_000))
+    found = looked(of(log), limits=Limits(2, 3, 4, 10_000), release="3.4")
     judged = [msgspec.structs.replace(one, more=2) for one in found.changes[-1].judged]
     change = msgspec.structs.replace(found.changes[-1], judged=tuple(judged))
     shown = read(page([msgspec.structs.replace(found, changes=(*found.changes[:-1], change))]))
@@ -292,7 +297,7 @@ COUNTING = (
     r"… and 6 partitions more: replay timeline --offsets tells all\.",
     r"and 4 more: replay history tells all",
     r"… and \d+ findings? more: replay audit tells all\.",
-    r"… and 2 reasons more: replay compat --from 3\.9\.2 --to 4\.3\.0 tells all\.",
+    r"… and 2 reasons more: replay compat --from 3\.4\.1 --to 4\.3\.0 tells all\.",
 )
 """What a page counts in sentences."""
 
