@@ -1,6 +1,8 @@
 """A log as the oracle is asked about it, and how it travels to Kafka's classes."""
 
 import struct
+from collections.abc import Iterator
+from itertools import cycle
 from typing import NamedTuple
 
 from controlplane.core.entry import Entry
@@ -24,9 +26,10 @@ class Case(NamedTuple):
     entries: tuple[Entry, ...]
     startup: int = 0
     """So many of the entries are read before the worker has started: nobody is told of them."""
-    batch: int = 0
-    """Not 0: a running worker reads them in batches of this size, all being of one topic. Then
-    what becomes of a record also depends on those before, and only the end is compared."""
+    batch: tuple[int, ...] = ()
+    """Sizes of the batches in which a worker reads the records, over and over; all are of one
+    topic. A batch never reaches over the end of start-up. What becomes of a record then depends
+    on those before it: it may never be read. Empty: each record is read for itself."""
     exactly_once: bool = False
     """The worker has exactly-once support enabled: all its consumers are `read_committed`."""
 
@@ -38,15 +41,33 @@ class Case(NamedTuple):
         """
         return tuple(entry for entry in self.entries if not self.drops(entry))
 
+    @property
+    def batches(self) -> tuple[tuple[tuple[Entry, ...], ...], tuple[tuple[Entry, ...], ...]]:
+        """What reaches the stores in batches: at start-up, and later."""
+        sizes = cycle(self.batch)
+        early = self._replace(entries=self.entries[: self.startup]).seen
+        late = self._replace(entries=self.entries[self.startup :]).seen
+        return _cut(early, sizes), _cut(late, sizes)
+
     def drops(self, entry: Entry) -> bool:
         """Whether the consumer of its topic keeps a record from the stores."""
         return entry.aborted and (self.exactly_once or entry.topic == OWN)
 
 
+def _cut(entries: tuple[Entry, ...], sizes: Iterator[int]) -> tuple[tuple[Entry, ...], ...]:
+    batches = []
+    while entries:
+        size = next(sizes)
+        batches.append(entries[:size])
+        entries = entries[size:]
+    return tuple(batches)
+
+
 def packed(case: Case) -> bytes:
     """The bytes that the harness reads of a case."""
     startup = len(case._replace(entries=case.entries[: case.startup]).seen)
-    parts = [_HEAD.pack(len(case.seen), -case.batch or startup)]
+    sizes = [len(batch) for part in case.batches for batch in part] if case.batch else []
+    parts = [_HEAD.pack(len(case.seen), startup), *map(_LENGTH.pack, (len(sizes), *sizes))]
     for entry in case.seen:
         parts += (_PLACE.pack(STORES[entry.topic], entry.offset), _sized(entry.key))
         parts.append(_sized(entry.value))

@@ -23,6 +23,10 @@ Common = dict[str, Any]
 """An answer by dotted names: `record 3`, `config.tasks`, `offsets.data`, …"""
 
 
+UNREAD = "unread"
+"""In place of the fate of a record that never reached its store."""
+
+
 def compact(kind: Kind, thrown: str | None, calls: list[Any]) -> Any:
     """Most records are accepted and nobody is told: they are one word."""
     return [kind.value, thrown, calls] if thrown or calls else kind.value

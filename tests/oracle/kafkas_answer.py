@@ -17,6 +17,7 @@ def of_kafka(answer: Answer) -> Common:
     """Kafka's answer in the common form."""
     fates = enumerate(answer["records"])
     common: Common = {f"record {number}": _fate(fate) for number, fate in fates}
+    common["died"] = bool(answer["died"])
     config = {name: value or None for name, value in answer["config"].items()}
     for name in ("inconsistent", "connectorsPendingFencing"):
         config[name] = sorted(config[name] or ()) or None
@@ -32,9 +33,11 @@ def of_kafka(answer: Answer) -> Common:
     return common
 
 
-def _fate(fate: Mapping[str, Any] | None) -> Any:
+def _fate(fate: Mapping[str, Any] | str | None) -> Any:
     if fate is None:
         return Kind.ACCEPTED.value
+    if isinstance(fate, str):
+        return fate
     thrown = fate.get("thrown")
     calls = [[name, _announced(arguments)] for name, arguments in fate["calls"]]
     return compact(_kind(fate), thrown, calls)

@@ -10,7 +10,11 @@ from tests.oracle.draw import Draw
 Pair = tuple[bytes | None, bytes | None]
 """Key and value of a record."""
 
-NAMES = (*(b"a b a b a-b c".split()), b"", b"a-", "é😀".encode(), b" ", b"a:b", b"\xed\xa0\x80")
+NAMES = (
+    *(b"a b a b a-b c".split()),
+    *(b"", b"a-", b" ", b"a:b", b"\xed\xa0\x80"),
+    *("é😀".encode(), "😀".encode(), "😀-".encode(), "\uff5e".encode(), "\U0010ffff".encode()),
+)
 ODD_NAMES = NAMES[5:]
 TASKS = (b"0", b"1", b"0", b"1", b"2")
 ODD_TASKS = (
@@ -139,10 +143,23 @@ def _partition(draw: Draw) -> bytes:
 
 
 def _topic_key(draw: Draw) -> bytes:
-    topic = draw.one_of((b"t", b"u", b"t.v-w", b"") if draw.mishap(0.1) else (b"t", b"u"))
-    separators = (b":connector-", b":ZZZZZZZZZZ", b":connector", b"", b":X:connect-")
-    separator = draw.one_of(separators) if draw.mishap(0.05) else b":connector-"
+    odd = (b"t.v-w", b"", "😀".encode(), "\uff5et".encode())
+    topic = draw.one_of(odd) if draw.mishap(0.1) else draw.one_of((b"t", b"u"))
+    separator = _separator(draw) if draw.mishap(0.15) else b":connector-"
     return b"status-topic-" + topic + separator + name(draw)
+
+
+_SEPARATORS = (b":connector-", b":ZZZZZZZZZZ", b":connector", b"", b":X:connect-")
+_UNITS = ("Z", "-", ":", "é", "\uff5e", "\ufffd", "😀", "\U0010ffff")
+"""Characters of one UTF-16 unit and of two, and of one to four bytes."""
+
+
+def _separator(draw: Draw) -> bytes:
+    """Anything about as long as the separator, which Kafka skips by its length in UTF-16 units."""
+    if draw.chance(0.3):
+        return draw.one_of(_SEPARATORS)
+    units = (draw.one_of(_UNITS) for _ in range(5 + draw.below(7)))
+    return f":{''.join(units)}".encode()
 
 
 def named(prefix: bytes) -> Callable[[Draw], bytes]:

@@ -26,6 +26,8 @@ from tests.oracle.kinds import (
 )
 
 MOST_RECORDS = 25
+MOST_OF_LONG = 200
+"""Records of most logs, and of the few long ones."""
 
 Source = tuple[str, tuple[Kind, ...]]
 """A topic, and the kinds of records that are drawn for it."""
@@ -51,17 +53,29 @@ def case(seed: str) -> Case:
     """The log of this seed."""
     draw = Draw(seed)
     mix = draw.one_of(MIXES)
-    offset, entries = 0, []
-    for _ in range(draw.count(MOST_RECORDS)):
+    offset = 0
+    entries: list[Entry] = []
+    for _ in range(draw.count(MOST_OF_LONG if draw.chance(0.03) else MOST_RECORDS)):
         topic, kinds = draw.one_of(mix)
-        entries.append(Entry(topic, 0, offset, 0, *pair(draw, draw.one_of(kinds))))
+        entry = Entry(topic, 0, offset, 0, *pair(draw, draw.one_of(kinds)))
+        entries.append(_again(draw, entries, entry) if draw.chance(0.1) else entry)
         # Compaction and transaction markers leave gaps.
         offset += 1 + draw.below(3) * draw.below(2)
-    batch = draw.count(8) if len(mix) == 1 and draw.chance(0.2) else 0
-    startup = draw.below(len(entries) + 1) if not batch and draw.chance(0.5) else 0
+    batched = len(mix) == 1 and draw.chance(0.3)
+    batch = tuple(draw.count(8) for _ in range(draw.count(4))) if batched else ()
+    startup = draw.below(len(entries) + 1) if draw.chance(0.5) else 0
     placing = Draw(f"{seed}/placing")
     placed = _placed(placing, entries, batched=bool(batch))
     return Case(placed, startup, batch, exactly_once=placing.chance(0.5))
+
+
+def _again(draw: Draw, earlier: list[Entry], entry: Entry) -> Entry:
+    """An exact repetition of an earlier record in place of this one, or a tombstone of its key."""
+    if not earlier:
+        return entry
+    known = draw.one_of(earlier)
+    value = known.value if draw.chance(0.5) else None
+    return msgspec.structs.replace(known, offset=entry.offset, value=value)
 
 
 def _placed(draw: Draw, entries: list[Entry], *, batched: bool) -> tuple[Entry, ...]:

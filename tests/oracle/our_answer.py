@@ -1,6 +1,6 @@
 """What our fold makes of a case, in the common form: record by record, and loaded in bulk."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controlplane.core import views
@@ -12,7 +12,7 @@ from controlplane.core.profiles import Profile
 from controlplane.core.records import Activity, Invalid, SessionKey, Status
 from controlplane.core.state import ClusterState, ConfigState, OffsetState, StatusState
 from tests.oracle.case import OWN, TOPICS, Case
-from tests.oracle.common import Common, compact, each_in_order, in_order, rows_of, typed
+from tests.oracle.common import UNREAD, Common, compact, each_in_order, in_order, rows_of, typed
 
 NO_TOPIC = "this release has no status topic"
 
@@ -31,7 +31,12 @@ def of_fold(case: Case, profile: Profile) -> Common:
         outcome = fold.apply(entry)
         if not case.drops(entry):
             told.append(told_of(outcome, profile))
-    return {f"record {number}": one for number, one in enumerate(told)} | _state(fold.snapshot())
+    return _with_fates(told, fold, died=False)
+
+
+def _with_fates(told: Sequence[Any], fold: Fold, *, died: bool) -> Common:
+    fates: Common = {f"record {number}": one for number, one in enumerate(told)}
+    return {**fates, "died": died, **_state(fold.snapshot())}
 
 
 def of_loader(case: Case, profile: Profile) -> Common:
@@ -46,23 +51,29 @@ def of_loader(case: Case, profile: Profile) -> Common:
 
 
 def _polled(case: Case, profile: Profile) -> Common:
-    """What a running worker is left with: batches lose their ends, and its thread may die."""
-    fold = Fold(profile, live=True)
-    seen = case.seen
-    for start in range(0, len(seen), case.batch):
-        fate = _read_batch(fold, seen[start : start + case.batch])
+    """What a worker is left with: batches lose their ends, and it or its thread may die."""
+    fold, (early, late) = Fold(profile), case.batches
+    told: list[Any] = []
+    died = Kind.POISON in (_read_batch(fold, batch, told) for batch in early)
+    fold.live = True
+    for batch in () if died else late:
+        fate = _read_batch(fold, batch, told)
         if fate is Kind.POISON and not profile.log_thread_survives:
             break
-    return _state(fold.snapshot())
+    told += [UNREAD] * (len(case.seen) - len(told))
+    return _with_fates(told, fold, died=died)
 
 
-def _read_batch(fold: Fold, entries: tuple[Entry, ...]) -> Kind:
+def _read_batch(fold: Fold, entries: tuple[Entry, ...], told: list[Any]) -> Kind:
     """Fold entries up to the first that costs the rest of the batch; what became of the last."""
-    kind = Kind.ACCEPTED
+    kind, end = Kind.ACCEPTED, len(told) + len(entries)
     for entry in entries:
-        kind = fold.apply(entry).kind
+        outcome = fold.apply(entry)
+        kind = outcome.kind
+        told.append(told_of(outcome, fold.profile))
         if kind in (Kind.POISON, Kind.LOSES_BATCH):
             break
+    told += [UNREAD] * (end - len(told))
     return kind
 
 

@@ -71,12 +71,12 @@ def replayed(*pairs: Pair) -> Case:
 
 def polled(*pairs: Pair) -> Case:
     """Records of the config topic, read by a running worker in batches of three."""
-    return Case(_entries(TOPICS.config, pairs), batch=BATCH)
+    return Case(_entries(TOPICS.config, pairs), batch=(BATCH,))
 
 
 def offsets_polled(*pairs: Pair) -> Case:
     """Records of the worker's offsets topic, read by a running worker in batches of three."""
-    return Case(_entries(TOPICS.offsets, pairs), batch=BATCH)
+    return Case(_entries(TOPICS.offsets, pairs), batch=(BATCH,))
 
 
 def status(*pairs: Pair) -> Case:

@@ -30,6 +30,9 @@ def _simpler(case: Case) -> Iterator[Case]:
     yield from _with_fewer_entries(case)
     if case.startup:
         yield case._replace(startup=0)
+    for size in range(len(case.batch)):
+        if len(case.batch) > 1:
+            yield case._replace(batch=case.batch[:size] + case.batch[size + 1 :])
     if case.exactly_once:
         yield case._replace(exactly_once=False)
     for number, entry in enumerate(case.entries):

@@ -122,7 +122,7 @@ def test_what_no_view_shows_is_told(tmp_path: Path) -> None:
     """What a running worker is left with, which reads in batches, is no view's subject."""
     entries = (Entry("connect-offsets", 0, 3, 0, b"k", b"v"),)
     differs: Differences = {"offsets.data": ([], [["6b", "76"]])}
-    found = Disagreement("3.9.1", "1/3.9.1/5", Case(entries, batch=2), differs)
+    found = Disagreement("3.9.1", "1/3.9.1/5", Case(entries, batch=(2,)), differs)
     file = keep(found, tmp_path)
     assert file.name == "3.9.1-1-5.scenario"
     assert file.read_text("utf-8").splitlines()[3:7] == [

@@ -2,10 +2,11 @@
 
 Compared is, of each record: what became of it and which calls the listener got; and at the end of
 the log all that the stores hold, and the offsets that a worker would answer with. Our fold answers
-twice: record by record, and loaded in bulk. Some logs are read in batches by the thread that a
-running worker has for it (`KafkaBasedLog.WorkThread`), which may lose the rest of a batch, or its
-life. Of aborted transactions the stores see what Kafka's consumers let through: the harness has no
-consumer, `Case.seen` does as they do (a real one is in the history `aborted-3.9`).
+twice: record by record, and loaded in bulk. Some logs are read in batches of several sizes. At
+start-up Kafka's own `KafkaBasedLog#poll` reads them, and an exception may end the worker; later
+`KafkaBasedLog.WorkThread` does, which may lose the rest of a batch, or its life. Of aborted
+transactions the stores see what Kafka's consumers let through: the harness has no consumer,
+`Case.seen` does as they do (a real one is in the history `aborted-3.9`).
 
 `SEED` draws other logs; `PROVE=1` draws fresh ones, fifty times as many, of more releases. A
 disagreement is shrunk, shown beside both answers, and kept as a scenario in `scenarios/oracle/`
@@ -13,21 +14,23 @@ disagreement is shrunk, shown beside both answers, and kept as a scenario in `sc
 """
 
 import re
+from collections.abc import Callable, Mapping
 from itertools import islice, pairwise, takewhile
 
 import msgspec
 import pytest
 
+from controlplane.core import java
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import Kind
 from controlplane.core.profiles import KIP, PROFILES, Profile
 from tests.conftest import SEED
 from tests.oracle.case import Case
-from tests.oracle.common import differences
+from tests.oracle.common import UNREAD, Common, differences
 from tests.oracle.compare import Disagreement, disagreements, explained, shrunk
 from tests.oracle.kafka import Oracle
 from tests.oracle.kept import keep
-from tests.oracle.logs import case, cases
+from tests.oracle.logs import MOST_RECORDS, case, cases
 from tests.oracle.our_answer import of_fold
 from tests.oracle.releases_asked import ASKED, PROVED
 
@@ -88,7 +91,8 @@ def _kinds(release: str) -> set[str]:
     """Every fate of a record that occurs in the logs of a release."""
     profile, seen = Profile.of(release), set()
     for drawn in islice(cases(f"{SEED}/{release}"), 200):
-        fates = [value for name, value in of_fold(drawn, profile).items() if "record" in name]
+        told = of_fold(drawn, profile).items()
+        fates = [value for name, value in told if "record" in name and value != UNREAD]
         seen |= {fate if isinstance(fate, str) else fate[0] for fate in fates}
     return seen
 
@@ -96,6 +100,41 @@ def _kinds(release: str) -> set[str]:
 def test_logs_hold_every_fate() -> None:
     """The generator is no well-behaved writer: records of every fate occur."""
     assert _kinds("3.4.1") == {kind.value for kind in Kind}
+
+
+def test_logs_tell_units_from_code_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fold that skips the separator of a topic status by code points is found out."""
+    profile = Profile.of("3.9")
+    drawn = list(islice(cases(f"{SEED}/3.9.1"), LOGS))
+    right = [of_fold(one, profile) for one in drawn]
+    monkeypatch.setattr(java, "substring", lambda text, begin: text[begin:])
+    assert any(of_fold(one, profile) != told for one, told in zip(drawn, right, strict=True))
+
+
+SITUATIONS: Mapping[str, Callable[[Case, Common], bool]] = {
+    "death at start-up within batches": lambda case, told: bool(case.batch) and told["died"],
+    "start-up survived within batches": lambda case, told: (
+        bool(case.batch) and 0 < case.startup < len(case.entries) and not told["died"]
+    ),
+    "the rest of a batch is lost": lambda _, told: not told["died"] and UNREAD in told.values(),
+    "batches of several sizes": lambda case, _: len(set(case.batch)) > 1,
+    "an exact repetition": lambda case, _: (
+        len({(one.topic, one.key, one.value) for one in case.entries}) < len(case.entries)
+    ),
+    "a tombstone of an earlier key": lambda case, _: any(
+        later.value is None and earlier.value is not None and later.key == earlier.key
+        for earlier, later in pairwise(case.entries)
+    ),
+    "a long log": lambda case, _: len(case.entries) > MOST_RECORDS,
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_logs_hold_every_situation(situation: str) -> None:
+    """What nobody draws nobody judges."""
+    profile, holds = Profile.of("3.4"), SITUATIONS[situation]
+    drawn = islice(cases(f"{SEED}/3.4.1"), LOGS)
+    assert any(holds(one, of_fold(one, profile)) for one in drawn)
 
 
 UNSEEN = re.compile("release|own_|offsets_by_|tolerates_|exactly_once_")

@@ -3,6 +3,7 @@ package oracle;
 import java.io.DataInputStream;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -20,18 +21,26 @@ final class Log {
     private final OffsetStore offsets = new OffsetStore();
     private final OffsetStore own = new OffsetStore();
     private final StatusStore status = new StatusStore();
+    /** An exception left the stores during start-up: the worker ends. */
+    private boolean died;
 
     /** Feeds all records and says what became of each, and of the stores. */
     Map<String, Object> read(DataInputStream in) throws IOException {
         int count = in.readInt();
         int startup = in.readInt();
+        int[] sizes = new int[in.readInt()];
+        for (int number = 0; number < sizes.length; number++) {
+            sizes[number] = in.readInt();
+        }
         List<ConsumerRecord<byte[], byte[]>> records = new ArrayList<>(count);
         for (int number = 0; number < count; number++) {
             String store = STORES[in.readByte()];
             records.add(new ConsumerRecord<>(store, 0, in.readLong(), bytes(in), bytes(in)));
         }
         Map<String, Object> answer = new LinkedHashMap<>();
-        answer.put("records", startup < 0 ? polled(records, -startup) : each(records, startup));
+        answer.put("records",
+            sizes.length > 0 ? polled(records, startup, sizes) : each(records, startup));
+        answer.put("died", died ? 1 : 0);
         answer.put("config", config.snapshot());
         answer.put("offsets", offsets.snapshot());
         answer.put("own", own.snapshot());
@@ -49,19 +58,47 @@ final class Log {
         return fates;
     }
 
-    /** In batches of one size, by the thread that a worker has for it. No record's fate is told. */
-    private List<Object> polled(List<ConsumerRecord<byte[], byte[]>> records, int size) {
-        List<List<ConsumerRecord<byte[], byte[]>>> batches = new ArrayList<>();
-        for (int start = 0; start < records.size(); start += size) {
-            batches.add(records.subList(start, Math.min(start + size, records.size())));
+    /**
+     * In batches: those of the start-up as a worker reads them before it runs, the others by the
+     * thread that it has for it. What throws at start-up ends the worker.
+     */
+    private List<Object> polled(
+        List<ConsumerRecord<byte[], byte[]>> records, int startup, int[] sizes) {
+        List<List<ConsumerRecord<byte[], byte[]>>> early = new ArrayList<>();
+        List<List<ConsumerRecord<byte[], byte[]>>> late = new ArrayList<>();
+        int start = 0;
+        for (int size : sizes) {
+            (start < startup ? early : late).add(records.subList(start, start + size));
+            start += size;
         }
-        config.setStarted(true);
-        new LogThread(batches, (error, record) -> read(record)).run();
-        return List.of();
+        Object[] fates = new Object[records.size()];
+        Arrays.fill(fates, "unread");
+        config.setStarted(false);
+        died = !new LogThread(early, (error, record) -> poll(records, record, fates)).start();
+        if (!died) {
+            config.setStarted(true);
+            new LogThread(late, (error, record) -> poll(records, record, fates)).run();
+        }
+        return Arrays.asList(fates);
+    }
+
+    private void poll(
+        List<ConsumerRecord<byte[], byte[]>> records,
+        ConsumerRecord<byte[], byte[]> record,
+        Object[] fates) {
+        Throwable[] thrown = new Throwable[1];
+        fates[records.indexOf(record)] = feed(record, thrown);
+        if (thrown[0] != null) {
+            throw Fields.raise(thrown[0]);
+        }
+    }
+
+    private Object feed(ConsumerRecord<byte[], byte[]> record) {
+        return feed(record, new Throwable[1]);
     }
 
     /** Null if nothing is to be told: no exception, no complaint, no call. */
-    private Object feed(ConsumerRecord<byte[], byte[]> record) {
+    private Object feed(ConsumerRecord<byte[], byte[]> record, Throwable[] raised) {
         Complaints.forget();
         calls.clear();
         Throwable thrown = null;
@@ -70,6 +107,7 @@ final class Log {
         } catch (Throwable error) {
             thrown = Fields.cause(error);
         }
+        raised[0] = thrown;
         if (thrown == null && Complaints.heard().isEmpty() && calls.isEmpty()) {
             return null;
         }

@@ -1,6 +1,8 @@
 package oracle;
 
 import java.lang.reflect.Constructor;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.ArrayDeque;
 import java.util.Arrays;
@@ -35,6 +37,25 @@ final class LogThread {
         Fields.set(log, "consumer", Proxy.newProxyInstance(
             Consumer.class.getClassLoader(), new Class<?>[] {Consumer.class},
             (proxy, method, arguments) -> method.getName().equals("poll") ? poll() : null));
+    }
+
+    /** Reads all batches as `KafkaBasedLog#start` does; false: an exception left it. */
+    boolean start() {
+        try {
+            Method poll = Arrays.stream(TYPE.getDeclaredMethods())
+                .filter(one -> one.getName().equals("poll")).findFirst().orElseThrow();
+            poll.setAccessible(true);
+            // Newer releases take no time to wait for.
+            Object[] patience = poll.getParameterCount() == 0 ? new Object[0] : new Object[] {0L};
+            while (batches.hasNext()) {
+                poll.invoke(log, patience);
+            }
+            return true;
+        } catch (InvocationTargetException thrown) {
+            return false;
+        } catch (IllegalAccessException error) {
+            throw new AssertionError(error);
+        }
     }
 
     /** Runs until all batches are read or the thread has ended itself. */
