@@ -34,7 +34,11 @@ def test_audits(case: Case, tmp_path: Path) -> None:
         (one.connector, one.severity.value) for one in found
     ]
     assert [one["evidence"] for one in told] == [
-        [place(position, TOPICS) for position in one.evidence] for one in found
+        [
+            f"{cluster} {place(position, TOPICS)}" if one.clusters else place(position, TOPICS)
+            for cluster, position in one.places
+        ]
+        for one in found
     ]
     assert said.code == any(one.severity.value != "info" for one in found)
     assert bool(told) is (case.severity is not None)

@@ -270,6 +270,11 @@ def test_an_end_that_was_cut_off(archive: Path, heads: dict[str, str]) -> None:
                 call("verify", archive, *given(*order))
             )
     first.unlink()
+    for words in ((), given(f"a={heads['a']}")):
+        assert "a: cluster=a/_manifest has no manifest: restore" in refusal(
+            call("verify", archive, *words)
+        )
+    shutil.rmtree(archive / "cluster=a")
     assert "no manifest of a is there (verified: b, c)" in refusal(
         call("verify", archive, *given(f"a={heads['a']}"))
     )
