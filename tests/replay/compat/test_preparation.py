@@ -148,8 +148,8 @@ def test_a_plan_that_is_carried_out(case: Case, tmp_path: Path) -> None:
     change = case.roll
     told = assess(case.log.entries, change)
     prepared = any(step.when is not When.AFTER for step in told.plan)
-    verdicts = {Verdict.NEEDS_PREPARATION} if prepared else {Verdict.COMPATIBLE}
-    assert told.verdict in verdicts | {Verdict.UNSAFE}
+    expected = Verdict.NEEDS_PREPARATION if prepared else Verdict.COMPATIBLE
+    assert told.verdict in {expected, Verdict.UNSAFE}
     cluster = Cluster(case.log.entries, tmp_path / "lab.log.jsonl")
     was = committed(cluster, change)
     verdicts = []
