@@ -57,6 +57,28 @@ def names_in(template: tuple[str, ...], segments: tuple[str, ...]) -> list[str]:
     return [segment for part, segment in pairs if part == "{}"]
 
 
+_OPEN = {
+    "connectors": "connector",
+    "tasks": "task",
+    "loggers": "logger",
+    "connector-plugins": "plugin",
+}
+"""What an open segment of a template holds, by the segment in front of it."""
+
+
+def path_of(template: tuple[str, ...]) -> tuple[str, list[str]]:
+    """The path of a template, with names for its open segments, and these names."""
+    names: list[str] = []
+    parts: list[str] = []
+    for before, part in zip(("", *template), template, strict=False):
+        if part == "{}":
+            names.append(_OPEN.get(before, "name"))
+            parts.append(f"{{{names[-1]}}}")
+        else:
+            parts.append(part)
+    return "/" + "/".join(parts), names
+
+
 def matrix_names(raw: str) -> list[str]:
     """The names of a raw target's matrix parameters (`/stop;a=b`), which Connect ignores."""
     path = raw.partition("#")[0].partition("?")[0]

@@ -2,8 +2,9 @@
 
 Kafka ignores a parameter that it does not know, and reads a value that makes no sense as a default.
 A misspelt `dry_run=` would carry a deletion out. So `/` refuses both, and refuses one parameter
-with two meanings. Beneath `/compat` the parameters are Kafka's, and are read as Kafka reads them;
-only our own are checked there, and what is close to `dry_run`.
+with two meanings. Tools that expect Kafka use `/compat`, or the root of a service that speaks as a
+release. There the parameters of Connect's endpoints are read as Kafka reads them. Only our own
+parameters are checked, and names that are close to `dry_run`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import NamedTuple, get_args
 from controlplane.core.commands import AnyCommand
 from controlplane.core.moments import TEXT_SHOWN, TIME_DIGITS, shown
 from controlplane.rest.errors import BadQuestion
+from controlplane.rest.paths import path_of
 
 DRY_RUN = "dry_run"
 """The question whether nothing is to be done but told what would be."""
@@ -39,7 +41,7 @@ ALIKE = 0.6
 """How alike two names are (`difflib`) of which one is taken for a slip of the other."""
 
 DRY_ALIKE = 0.75
-"""The same for `dry_run` beneath `/compat`, where other unknown names are ignored."""
+"""The same for `dry_run` where a release answers, and other unknown names are ignored."""
 
 Query = Mapping[str, Sequence[str]]
 Place = tuple[str, tuple[str, ...]]
@@ -131,8 +133,8 @@ def check(place: Place, query: Query, matrix: Sequence[str], *, ours: bool) -> s
     return told
 
 
-def check_compat(place: Place, query: Query, matrix: Sequence[str]) -> None:
-    """Check a request to `/compat`: our own parameters, and those that are close to `dry_run`.
+def check_as_kafka(place: Place, query: Query, matrix: Sequence[str]) -> None:
+    """Check a request to a release: our own parameters, and those that are close to `dry_run`.
 
     Raises:
         BadQuestion: Kafka would ignore it, and the asker cannot want that.
@@ -162,7 +164,7 @@ def _is_unknown(name: str, place: Place, known: Mapping[str, _Kind]) -> str:
     method, template = place
     by_plain = {_plain(one): one for one in known}
     close = get_close_matches(_plain(name), by_plain, 1, ALIKE)
-    told = f"{shown(name)} is no parameter of {method} /{'/'.join(template)}"
+    told = f"{shown(name)} is no parameter of {method} {path_of(template)[0]}"
     if close:
         told = f"{told}: did you mean {by_plain[close[0]]}=?"
     else:

@@ -17,7 +17,7 @@ from controlplane.core import views
 from controlplane.core.commands import AnyCommand, PatchConfig
 from controlplane.core.java import hash_map_order
 from controlplane.core.plan import GroupOffsets, Rejected
-from controlplane.core.profiles import Profile
+from controlplane.core.profiles import KIP, Profile
 from controlplane.core.state import ClusterState
 from controlplane.event_loop import apart
 from controlplane.logs.log import Fenced, LogUnavailable
@@ -204,17 +204,27 @@ def routed(
         return Routed(found, None, (), query)
     endpoint = of_method(found, request.method)
     check_media(request, endpoint.takes, wanted=_wanted(endpoint, profile))
-    notice = _checked(request, endpoint, query)
+    notice = _checked(request, endpoint, query, profile)
     return Routed(found, endpoint, tuple(names_in(endpoint.template, path)), query, notice)
 
 
-def _checked(request: Request, endpoint: Endpoint, query: Mapping[str, list[str]]) -> str | None:
+def _checked(
+    request: Request, endpoint: Endpoint, query: Mapping[str, list[str]], profile: Profile
+) -> str | None:
     """Check the parameters; what is to be noticed about them."""
     place, matrix = (endpoint.method, endpoint.template), matrix_names(request.target)
-    if not request.compat:
+    if endpoint.ours or not _expects_kafka(request, profile):
         return queries.check(place, query, matrix, ours=endpoint.ours)
-    queries.check_compat(place, query, matrix)
+    queries.check_as_kafka(place, query, matrix)
     return None
+
+
+def _expects_kafka(request: Request, profile: Profile) -> bool:
+    """Whether a tool may ask that knows nothing of ours.
+
+    It asks beneath `/compat`, or the root of a service that was started with a release.
+    """
+    return request.compat or (request.profile is None and profile.release != KIP)
 
 
 def _wanted(endpoint: Endpoint, profile: Profile) -> Wanted:

@@ -8,7 +8,7 @@ import httpx
 
 from controlplane.core.commands import CreateConnector
 from controlplane.logs.memory import MemoryLog
-from controlplane.plane import ControlPlane
+from controlplane.plane import ControlPlane, Settings
 from tests.controller.scene import plane_on
 from tests.rest.serving import catalogue, client_of
 
@@ -20,9 +20,11 @@ ORDERS = {
 
 
 @asynccontextmanager
-async def asked(**given: Any) -> AsyncIterator[tuple[ControlPlane, httpx.AsyncClient]]:
+async def asked(
+    settings: Settings | None = None, **given: Any
+) -> AsyncIterator[tuple[ControlPlane, httpx.AsyncClient]]:
     """A plane with a connector `orders`, and a client of it."""
-    async with plane_on(MemoryLog(), plugins=catalogue(), **given) as plane:
+    async with plane_on(MemoryLog(), settings, plugins=catalogue(), **given) as plane:
         await plane.execute(CreateConnector("orders", ORDERS))
         async with client_of(plane.app) as client:
             yield plane, client

@@ -3,6 +3,7 @@
 import pytest
 
 from controlplane.core import views
+from controlplane.plane import Settings
 from tests.rest.plane import asked
 
 SLIPS = (
@@ -51,7 +52,11 @@ async def test_two_answers_to_whether_it_is_a_dry_run_are_refused(front: str) ->
 @pytest.mark.parametrize(
     ("method", "target", "words"),
     [
-        ("PUT", "/connectors/orders/stop?x=y", "'x' is no parameter of PUT /connectors/{}/stop"),
+        (
+            "PUT",
+            "/connectors/orders/stop?x=y",
+            "is no parameter of PUT /connectors/{connector}/stop",
+        ),
         ("PUT", "/connectors/orders/stop?x=y", "it takes as_of=, profile=, dry_run="),
         ("POST", "/connectors/orders/restart?includetasks=true", "did you mean includeTasks=?"),
         ("POST", "/connectors/orders/restart?onlyFailed=yes", "is neither true nor false"),
@@ -94,19 +99,48 @@ async def test_reads_of_connect_tell_what_they_ignore() -> None:
         assert answer.status_code == 200
         assert "did you mean as_of=?" in answer.headers["x-controlplane-notice"]
         busted = await client.get("/connectors/orders?_=17000")
-        assert "is no parameter of GET /connectors/{}" in busted.headers["x-controlplane-notice"]
+        assert (
+            "is no parameter of GET /connectors/{connector}"
+            in busted.headers["x-controlplane-notice"]
+        )
         twice = await client.get("/connectors?expand=info&expand=status")
         assert (twice.status_code, "x-controlplane-notice" in twice.headers) == (200, False)
 
 
+@pytest.mark.parametrize("front", ["", "/compat/3.9"])
 @pytest.mark.parametrize(
     "query", ["x=y", "includetasks=true", "includeTasks=banana", "foward=true"]
 )
-async def test_compat_ignores_what_kafka_ignores(query: str) -> None:
+async def test_a_release_ignores_what_kafka_ignores(query: str, front: str) -> None:
     """Other unknown parameters, and values that make no sense, are as Kafka takes them."""
-    async with asked() as (_, client):
-        path = "/compat/3.9/connectors/orders/restart"
+    async with asked(Settings(profile="3.9")) as (_, client):
+        path = f"{front}/connectors/orders/restart"
         plain = await client.post(path)
         answer = await client.post(f"{path}?{query}&forward=true")
         assert (answer.status_code, answer.content) == (plain.status_code, plain.content)
         assert "x-controlplane-notice" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "target", ["/connector-plugins?connectorsOnly", "/connectors?expand=banana", "/?_=1"]
+)
+async def test_existing_tools_read_the_root_of_a_release_as_beneath_compat(target: str) -> None:
+    """`--release 3.9` makes the root answer as 3.9, with the query parameters of 3.9."""
+    async with asked(Settings(profile="3.9")) as (_, client):
+        beneath = await client.get(f"/compat/3.9{target}")
+        answer = await client.get(target)
+        assert answer.status_code == 200
+        assert (answer.content, answer.headers.get("x-controlplane-notice")) == (
+            beneath.content,
+            None,
+        )
+
+
+async def test_the_root_of_a_release_still_guards_dry_runs_and_what_is_ours() -> None:
+    """A slip of `dry_run=` deletes nothing; our endpoints name the parameter that was meant."""
+    async with asked(Settings(profile="3.9")) as (plane, client):
+        for target in ("?dryrun=true", "?x=1&profile=3.9", "?profile=3.4&profile=3.9"):
+            assert (await client.delete(f"/connectors/orders{target}")).status_code == 400
+        assert views.connectors(plane.state) == ["orders"]
+        told = (await client.get("/targets?conector=orders")).json()["message"]
+        assert "did you mean connector=?" in told

@@ -15,6 +15,7 @@ from controlplane.rest.errors import (
 )
 from controlplane.rest.ours.operations import OPERATIONS, Operation
 from controlplane.rest.ours.schemas import ANY, SCHEMAS, TEXT, ref
+from controlplane.rest.paths import path_of
 from controlplane.rest.queries import parameters
 
 
@@ -47,14 +48,6 @@ class Described(Protocol):
         ...
 
 
-_OPEN = {
-    "connectors": "connector",
-    "tasks": "task",
-    "loggers": "logger",
-    "connector-plugins": "plugin",
-}
-"""What an open segment holds, by the segment in front of it."""
-
 _METRICS = "/metrics"
 
 
@@ -62,7 +55,7 @@ def described(endpoints: Iterable[Described], *, metrics: bool = False) -> dict[
     """The document. `metrics`: what is in front of the application serves them."""
     paths: dict[str, dict[str, Any]] = {}
     for one in endpoints:
-        path, names = _path(one.template)
+        path, names = path_of(one.template)
         paths.setdefault(path, {})[one.method.lower()] = _operation(one, path, names)
     if metrics:
         told = OPERATIONS["GET", _METRICS]
@@ -80,19 +73,6 @@ def described(endpoints: Iterable[Described], *, metrics: bool = False) -> dict[
         "paths": paths,
         "components": {"schemas": SCHEMAS},
     }
-
-
-def _path(template: tuple[str, ...]) -> tuple[str, list[str]]:
-    """The path with names for what is open, and these names."""
-    names: list[str] = []
-    parts: list[str] = []
-    for before, part in zip(("", *template), template, strict=False):
-        if part == "{}":
-            names.append(_OPEN.get(before, "name"))
-            parts.append(f"{{{names[-1]}}}")
-        else:
-            parts.append(part)
-    return "/" + "/".join(parts), names
 
 
 def _operation(one: Described, path: str, names: Iterable[str]) -> dict[str, Any]:
