@@ -1,8 +1,8 @@
 """What `decide` answers: a plan, a question, or a refusal. All of them are data.
 
-A plan is a sequence of named steps. Each step is one atomic batch of records or one outside action,
-and after it comes the barrier: the topics that must have been read up to what the step wrote before
-the next one begins. The gap behind every step is a crash point that bears the step's name.
+A plan is a sequence of named steps. Each step is one atomic batch of records or one outside action.
+The topics of `read_back` must have been read up to what the step wrote before the next step begins.
+The gap behind every step is a crash point that bears the step's name.
 """
 
 from collections.abc import Mapping
@@ -79,8 +79,10 @@ class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     name: str
     records: tuple[Draft, ...] = ()
     action: AnyAction | None = None
-    barrier: tuple[str, ...] = ()
-    """Topics to be read to what has been written before the plan goes on."""
+    read_back: tuple[str, ...] = msgspec.field(default=(), name="barrier")
+    """Topics to be read to what has been written before the plan goes on.
+
+    The command topic stores it as `barrier`, so that logs of earlier versions can be recovered."""
     undo: "Step | None" = None
     best_effort: bool = False
     """Whether the plan goes on, and succeeds, if this step fails."""

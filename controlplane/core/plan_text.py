@@ -132,10 +132,10 @@ def _decoded(raw: bytes) -> str:
 
 def _then(step: Step, state: ClusterState) -> Iterator[str]:
     """What comes before the next step may begin."""
-    if step.barrier and {*step.barrier} == {draft.topic for draft in step.records}:
+    if step.read_back and {*step.read_back} == {draft.topic for draft in step.records}:
         yield "read back"
-    elif step.barrier:
-        yield f"read {' and '.join(map(state.topics.short, step.barrier))}"
+    elif step.read_back:
+        yield f"read {' and '.join(map(state.topics.short, step.read_back))}"
     if step.best_effort:
         yield "go on even if it fails"
 

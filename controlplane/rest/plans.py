@@ -26,7 +26,7 @@ def _step(step: Step) -> dict[str, Any]:
         told["action"] = plain(msgspec.to_builtins(step.action))
     if step.undo is not None:
         told["undo"] = _step(step.undo)
-    return told | {"read_back": list(step.barrier), "best_effort": step.best_effort}
+    return told | {"read_back": list(step.read_back), "best_effort": step.best_effort}
 
 
 def _record(draft: Draft) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def test_a_command_with_half_a_surrogate_comes_back(command: AnyCommand) -> None
     """The command, and its plan, as they were accepted."""
     asked = Asked(command=command, command_id=f"id-{HALF}", at_ms=1)
     step = Step("write", (Draft("t", b"k", b"\xff\x00"), Draft("t", b"k", None)), doing=HALF)
-    plan = Plan((step, Step("config", barrier=("t",))), commit_point="config")
+    plan = Plan((step, Step("config", read_back=("t",))), commit_point="config")
     draft = traces.accepted("commands", asked, plan)
     record = decode_command(draft.key, draft.value)
     assert isinstance(record, CommandAccepted)
@@ -47,6 +47,7 @@ def test_a_command_with_half_a_surrogate_comes_back(command: AnyCommand) -> None
     assert traces.asked_of(trace) == asked
     assert traces.is_of(trace, command)
     assert msgspec.convert(record.plan, Plan) == plan
+    assert record.plan["steps"][1]["barrier"] == ["t"], "the name that earlier versions stored"
 
 
 @pytest.mark.parametrize("text", ["", HALF])

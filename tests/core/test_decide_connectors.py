@@ -56,7 +56,7 @@ def test_the_state_comes_before_the_config(release: str) -> None:
     assert plan.commit_point == "config"
     assert plan.outcome.created
     # Both are read back together, before the answer.
-    assert [step.barrier for step in plan.steps] == [(), ("connect-configs",)]
+    assert [step.read_back for step in plan.steps] == [(), ("connect-configs",)]
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_wipe_write_create() -> None:
     }
     plan = planned(LEFT_OVER, AT_ONE, **TWICE)
     assert plan.commit_point == "create"
-    assert [step.barrier for step in plan.steps] == [
+    assert [step.read_back for step in plan.steps] == [
         ("connect-offsets",),
         ("connect-offsets",),
         ("connect-configs",),

@@ -44,7 +44,7 @@ def test_stopping_takes_the_tasks_first(release: str, *, exactly_once: bool) -> 
     log = [A, *tasks("a", 2)]
     plan = planned(log, StopConnector("a"), release, exactly_once=exactly_once)
     assert [step.name for step in plan.steps] == ["tasks", "state"]
-    assert [step.barrier for step in plan.steps] == [("connect-configs",)] * 2
+    assert [step.read_back for step in plan.steps] == [("connect-configs",)] * 2
     written = [(one.key, one.value) for step in plan.steps for one in step.records]
     targets = [Target.STARTED, Target.STARTED, Target.STOPPED]
     for done, target in enumerate(targets):

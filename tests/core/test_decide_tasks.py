@@ -20,8 +20,8 @@ def test_each_task_is_sent_and_then_the_commit() -> None:
     """The tasks have been read back before they are committed, so that nobody misses one."""
     written = steps([A], publish, "3.9")
     assert written == {"task-0": TWO[:1], "task-1": TWO[1:2], "commit": TWO[2:]}
-    barriers = [step.barrier for step in planned([A], publish, "3.9").steps]
-    assert barriers == [(), ("connect-configs",), ("connect-configs",)]
+    read_back = [step.read_back for step in planned([A], publish, "3.9").steps]
+    assert read_back == [(), ("connect-configs",), ("connect-configs",)]
 
 
 def test_with_exactly_once_support_there_are_two_transactions() -> None:
@@ -114,7 +114,7 @@ def test_old_producers_are_fenced_and_then_counted(
     (record,) = plan.steps[-1].records
     assert (record.key, record.value) == tuple(map(raw, counted(count)))
     # F2: the count follows only when all are fenced and everything is read that came meanwhile.
-    assert all(step.barrier == ("connect-configs",) for step in plan.steps)
+    assert all(step.read_back == ("connect-configs",) for step in plan.steps)
     written = read(config(*log, (record.key, record.value)), release)
     assert "a" not in written.config.pending_fencing
 

@@ -24,8 +24,8 @@ def test_each_topic_gets_its_tombstone() -> None:
     x, y = "status-topic-x:connector-a ", "status-topic-y:connector-a "
     assert steps(USED, reset, "2.5") == {"topic-0": [x], "topic-1": [y]}
     assert steps(USED, reset) == {"topics": [x, y]}
-    assert planned(USED, reset).steps[0].barrier == ("connect-status",)
-    assert all(step.barrier == () for step in planned(USED, reset, "3.9").steps)
+    assert planned(USED, reset).steps[0].read_back == ("connect-status",)
+    assert all(step.read_back == () for step in planned(USED, reset, "3.9").steps)
 
 
 @pytest.mark.parametrize("release", ["2.5", "3.9", "kip"])

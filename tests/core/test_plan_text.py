@@ -81,7 +81,7 @@ def test_what_comes_before_the_next_step() -> None:
     draft = Draft("connect-configs", b"k", b"1")
     undo = Step("undo-write", (Draft("connect-configs", b"k", None),))
     assert told(
-        Step("write", (draft,), barrier=("connect-offsets", "own"), best_effort=True, undo=undo)
+        Step("write", (draft,), read_back=("connect-offsets", "own"), best_effort=True, undo=undo)
     ) == [
         "write         config-0  k  1  (read offsets and own, go on even if it fails)",
         "(undo-write)  config-0  k  ∅  (if a later step fails)",

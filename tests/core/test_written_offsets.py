@@ -146,13 +146,13 @@ def test_we_read_back_what_we_have_written() -> None:
     """In every topic, as KIP-875 wants it; releases are content with the acknowledgement."""
     command = alter((page(0), None), (page(1), {"row": 2}))
     ours = planned(STOPPED_WITH_OWN, command, hooks=SURE)
-    assert [step.barrier for step in ours.steps] == [
+    assert [step.read_back for step in ours.steps] == [
         ("connect-offsets",),
         ("own",),
         ("connect-offsets",),
     ]
     theirs = planned(STOPPED_WITH_OWN, command, "4.3", hooks=SURE)
-    assert {step.barrier for step in theirs.steps} == {()}
+    assert {step.read_back for step in theirs.steps} == {()}
 
 
 # --- exactly-once -------------------------------------------------------------------------------

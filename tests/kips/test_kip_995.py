@@ -79,7 +79,8 @@ class TestPost:
         }
         (record,) = (one for one in await connect.everything() if one not in before)
         assert record[0] == "connector-new"
-        assert [one["offset"] for one in await offsets_of(connect)] == [{"pos": 1}, {"pos": 2}]
+        left = [one["offset"] for one in await offsets_of(connect)]
+        assert left == [{"pos": 2}, {"pos": 1}], "the order of a worker"
 
     @pytest.mark.parametrize(
         ("plugin", "told"), [(SURE_SOURCE, SET), (SOURCE_CONFIG["connector.class"], SET_HERE)]
@@ -118,7 +119,7 @@ class TestSteps:
     async def test_in_this_order(self, connect: Service) -> None:
         """Wipe, set, create, each read back before the next; checks come before all of them."""
         plan = await connect.plan("POST", "/connectors", asked(initial_state="PAUSED"))
-        assert [(step.name, step.barrier) for step in plan.steps] == [
+        assert [(step.name, step.read_back) for step in plan.steps] == [
             ("wipe", (OFFSETS,)),
             ("write", (OFFSETS,)),
             ("create", (CONFIG,)),

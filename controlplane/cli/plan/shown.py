@@ -88,7 +88,7 @@ def _step(step: Step, state: ClusterState) -> dict[str, Any]:
         "name": step.name,
         "records": [_document(draft, state) for draft in step.records],
         "action": None if step.action is None else msgspec.to_builtins(step.action),
-        "read_back": list(step.barrier),
+        "read_back": list(step.read_back),
         "best_effort": step.best_effort,
         "undo": None if step.undo is None else _step(step.undo, state),
     }

@@ -26,7 +26,7 @@ def config_step(
 ) -> Step:
     """One atomic batch for the config topic, read back before the plan goes on."""
     drafts = tuple(config_draft(state, record, context) for record in records)
-    return Step(name, drafts, barrier=(state.topics.config,))
+    return Step(name, drafts, read_back=(state.topics.config,))
 
 
 def privileged(

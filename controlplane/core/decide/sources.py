@@ -126,8 +126,8 @@ class SourceOffsets:
     def _step(self, name: str, topic: str, offsets: Offsets, *, best_effort: bool = False) -> Step:
         """Records for one topic: with exactly-once support a transaction of its own."""
         drafts = tuple(self._draft(topic, *one) for one in self._keyed(topic, offsets))
-        barrier = (topic,) if self._profile.reads_back_offsets else ()
-        return Step(name, drafts, barrier=barrier, best_effort=best_effort)
+        read_back = (topic,) if self._profile.reads_back_offsets else ()
+        return Step(name, drafts, read_back=read_back, best_effort=best_effort)
 
     def _keyed(self, topic: str, offsets: Offsets) -> Iterator[tuple[bytes, Fields | None]]:
         """A value goes under the best key, a removal under each."""
@@ -169,7 +169,7 @@ def _servers(listed_: str) -> set[str]:
 
 def _with_undo(step: Step) -> Step:
     removals = tuple(msgspec.structs.replace(draft, value=None) for draft in step.records)
-    undo = Step(f"undo-{step.name}", removals, barrier=step.barrier)
+    undo = Step(f"undo-{step.name}", removals, read_back=step.read_back)
     return msgspec.structs.replace(step, undo=undo)
 
 

@@ -98,4 +98,4 @@ def _fence_producers(
         return ()
     group = context.worker.group_id
     action = FenceProducers(name, tuple(f"{group}-{name}-{task}" for task in range(before)))
-    return (Step("fence", action=action, barrier=(state.topics.config,)),)
+    return (Step("fence", action=action, read_back=(state.topics.config,)),)

@@ -28,8 +28,8 @@ def reset(state: ClusterState, command: ResetTopics, context: Context) -> Plan |
     if not drafts:
         return Plan(())
     if profile.writes_atomically:
-        barrier = (state.topics.status,)
-        return Plan((Step("topics", drafts, barrier=barrier),), commit_point="topics")
+        read_back = (state.topics.status,)
+        return Plan((Step("topics", drafts, read_back=read_back),), commit_point="topics")
     steps = tuple(Step(f"topic-{number}", (draft,)) for number, draft in enumerate(drafts))
     return Plan(steps, commit_point=steps[-1].name)
 
