@@ -4,9 +4,10 @@ A terminal sets the width, or `COLUMNS`. A pipe or a file sets none: a table is 
 content there. `--wide` lifts both limits.
 """
 
+import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import click
@@ -19,9 +20,10 @@ UNBOUNDED_COLUMNS = 1 << 16
 """Width of a table in a pipe or a file: more than any row takes."""
 
 JSON_CHARACTERS = 120
-"""Longest cell with JSON; a longer one is cut, unless `--wide` is given."""
+"""Longest JSON value in a cell; a longer one is cut, unless `--wide` is given."""
 
 _JSON = re.compile(r'[{\[]\s*["{\[]')
+_DECODER = json.JSONDecoder()
 _WIDE = "controlplane.wide"
 
 
@@ -54,9 +56,26 @@ def columns() -> int:
 
 
 def cell(text: str) -> str:
-    """A safe cell of bounded length; JSON is cut sooner than free text."""
-    if is_wide():
-        return safe(text)
-    if len(text) > JSON_CHARACTERS and _JSON.search(text[:JSON_CHARACTERS]):
-        return safe(text)[: JSON_CHARACTERS - 1] + ELLIPSIS
-    return short(text)
+    """A safe cell of bounded length; JSON in it is cut sooner than free text."""
+    line = safe(text)
+    return line if is_wide() else short("".join(_with_json_cut(line)))
+
+
+def _with_json_cut(line: str) -> Iterator[str]:
+    """The pieces of a line; each JSON value is cut by itself, so that a sentence goes on behind."""
+    end = 0
+    while begin := _JSON.search(line, end):
+        start = begin.start()
+        yield line[end:start]
+        end = _json_end(line, start)
+        whole = end - start <= JSON_CHARACTERS
+        yield line[start:end] if whole else line[start : start + JSON_CHARACTERS - 1] + ELLIPSIS
+    yield line[end:]
+
+
+def _json_end(line: str, start: int) -> int:
+    """The end of the JSON value that begins at `start`; of the line, if it is no whole JSON."""
+    try:
+        return _DECODER.raw_decode(line, start)[1]
+    except (ValueError, RecursionError):
+        return len(line)

@@ -1,51 +1,17 @@
-"""Tables for people, in whatever width there is.
+"""Tables for people on standard output."""
 
-A word is not broken as long as there is another way: columns are narrowed to their longest word,
-then those are left out that can be spared, and at last each row becomes a block of lines.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
-
-from rich import box
-from rich.cells import cell_len
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Iterable, Sequence
 
 from controlplane.cli.failing import write
 from controlplane.cli.printing import rendered, say
-from controlplane.table_text import cell, columns
-
-GAP = 2
-"""Spaces between two columns."""
-
-LONGEST_WORD = 24
-"""What is longer may be broken: JSON without spaces, a class with its package."""
-
-INDENT = "  "
-"""Before the lines of a block."""
-
-
-class _Column(NamedTuple):
-    head: str
-    cells: tuple[str, ...]
-
-    @property
-    def widest(self) -> int:
-        """What it takes to wrap nothing."""
-        return max(1, *map(cell_len, (self.head, *self.cells)))
-
-    @property
-    def narrowest(self) -> int:
-        """What it takes to break no word."""
-        words = (cell_len(word) for text in (self.head, *self.cells) for word in text.split())
-        return min(LONGEST_WORD, max(words, default=1))
+from controlplane.table_layout import Styles, lay_out
+from controlplane.table_text import columns
 
 
 def table(
     heads: Sequence[str],
     rows: Iterable[Sequence[str]],
-    styles: Mapping[int, str] | None = None,
+    styles: Styles | None = None,
     *,
     spare: Sequence[str] = (),
 ) -> None:
@@ -54,89 +20,9 @@ def table(
     `spare` names columns that may be left out where there is no room, the least important first;
     they must be part of the same answer as JSON. Cells are made safe here.
     """
-    cells = [tuple(map(cell, row)) for row in rows]
-    every = [_Column(head, tuple(row[place] for row in cells)) for place, head in enumerate(heads)]
-    shown = _fitting(every, spare)
-    if not shown:
-        _print(_blocks(every, len(cells), styles or {}))
-        return
-    _print([_aligned(shown, styles or {})])
-    missing = [one.head for one in every if one not in shown]
-    if missing:
-        say(f"no room here for {', '.join(missing)}: -o json has all")
-
-
-def _fitting(every: Sequence[_Column], spare: Sequence[str]) -> Sequence[_Column]:
-    """The columns for which there is room, with as few as can be left out; none: no way."""
-    for count in range(len(spare) + 1):
-        shown = [one for one in every if one.head not in spare[:count]]
-        if _with_gaps(one.narrowest for one in shown) <= columns():
-            return shown
-    return ()
-
-
-def _with_gaps(widths: Iterable[int]) -> int:
-    return sum(width + GAP for width in widths) - GAP
-
-
-def _aligned(shown: Sequence[_Column], styles: Mapping[int, str]) -> Table:
-    grid = Table(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        show_header=any(one.head for one in shown),
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        header_style="bold",
-    )
-    for one, width in zip(shown, _widths(shown), strict=True):
-        grid.add_column(Text(one.head), width=width, overflow="fold")
-    for number, row in enumerate(zip(*(one.cells for one in shown), strict=True)):
-        grid.add_row(*map(Text, row), style=styles.get(number, ""))
-    return grid
-
-
-def _widths(shown: Sequence[_Column]) -> list[int]:
-    """What each column gets: those that lack little get it first, the others share the rest."""
-    widths = [one.narrowest for one in shown]
-    room = columns() - _with_gaps(widths)
-    lacking = {place: one.widest - one.narrowest for place, one in enumerate(shown)}
-    for served, place in enumerate(sorted(lacking, key=lambda place: lacking[place])):
-        more = min(lacking[place], room // (len(shown) - served))
-        widths[place] += more
-        room -= more
-    return widths
-
-
-# --- where there is no room for a table -----------------------------------------------------
-
-
-def _blocks(every: Sequence[_Column], rows: int, styles: Mapping[int, str]) -> list[Text | Table]:
-    """Each row as lines: its title, then a line for each cell that is not empty."""
-    heads = [one.head for one in every]
-    first = next((place for place, head in enumerate(heads) if head), 0)
-    shown: list[Text | Table] = [Text(heads[first], style="bold")] if heads[first] else []
-    for number in range(rows):
-        row, style = [one.cells[number] for one in every], styles.get(number, "")
-        title = " ".join(filter(None, row[: first + 1]))
-        if title:
-            shown.append(Text(title, style=style, overflow="fold"))
-        shown.append(_block(heads[first + 1 :], row[first + 1 :], style))
-    return shown
-
-
-def _block(heads: Sequence[str], cells: Sequence[str], style: str) -> Table:
-    grid = Table.grid(padding=(0, GAP, 0, 0))
-    labels = [f"{INDENT}{head}" if head else "" for head in heads]
-    # Cells stand one below the other: as far in as the longest label of the whole table.
-    grid.add_column(width=max(len(INDENT) - GAP, *map(cell_len, labels)))
-    grid.add_column(overflow="fold")
-    for label, text in zip(labels, cells, strict=True):
-        if text:
-            grid.add_row(Text(label), Text(text), style=style)
-    return grid
-
-
-def _print(parts: Iterable[Text | Table]) -> None:
-    """Print, without the spaces by which cells are padded to the width of their column."""
-    for part in parts:
+    layout = lay_out(heads, rows, columns(), styles=styles, spare=spare)
+    for part in layout.parts:
+        # Rich pads cells to the width of their column.
         write("".join(line.rstrip() + "\n" for line in rendered(part).splitlines()))
+    if layout.left_out:
+        say(f"no room here for {', '.join(layout.left_out)}: -o json has all")

@@ -8,25 +8,17 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import click
-from rich import box
-from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from controlplane.core.profiles import Profile, resolve
 from controlplane.core.safe_text import safe
 from controlplane.core.shown import plain
-from controlplane.table_text import cell, columns, wide_option
+from controlplane.table_layout import lay_out
+from controlplane.table_text import columns, wide_option
 from replay.errors import ReplayError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-GAP = 2
-"""Spaces between two columns."""
-
-LONGEST_WORD = 24
-"""What is longer may be broken: JSON without spaces, a hash."""
 
 
 def output_option(
@@ -64,38 +56,14 @@ def print_json(value: Any) -> None:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print aligned columns. A cell without room goes on below; no word is broken that need not."""
-    cells = [tuple(map(cell, row)) for row in rows]
-    every = list(zip(heads, *cells, strict=True))
-    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    """Print aligned columns in the width there is; cells are made safe."""
     with _printing():
         console = _console()
-        for column, width in zip(every, _widths(every, console.width), strict=True):
-            shown.add_column(column[0], width=width, overflow="fold")
-        for row in cells:
-            shown.add_row(*map(Text, row))
         with console.capture() as printed:
-            console.print(shown)
+            for part in lay_out(heads, rows, console.width).parts:
+                console.print(part)
         for line in printed.get().splitlines():
             click.echo(line.rstrip())
-
-
-def _widths(columns: Sequence[Sequence[str]], width: int) -> list[int | None]:
-    """What each column gets: its words first, then those that lack little; None: as it comes."""
-    widest = [max(map(cell_len, column)) for column in columns]
-    words = [max(map(cell_len, " ".join(column).split()), default=1) for column in columns]
-    widths = [min(LONGEST_WORD, one) for one in words]
-    room = width - sum(widths) - GAP * (len(columns) - 1)
-    if room < 0:
-        return [None] * len(columns)
-    lacking = sorted(
-        (most - now, at) for at, (most, now) in enumerate(zip(widest, widths, strict=True))
-    )
-    for served, (lack, at) in enumerate(lacking):
-        more = min(lack, room // (len(columns) - served))
-        widths[at] += more
-        room -= more
-    return [*widths]
 
 
 @contextmanager

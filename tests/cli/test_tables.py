@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from controlplane.cli.tables import LONGEST_WORD, table
+from controlplane.cli.tables import table
 from controlplane.core.entry import Entry
+from controlplane.table_layout import LONGEST_WORD
 from tests.cli.calling import ROOT, call, embedded
 
 WORDS = st.text("abc{\N{PILE OF POO}", min_size=1, max_size=LONGEST_WORD // 2)
@@ -145,3 +146,17 @@ def test_long_json_is_cut_unless_all_is_asked_for(wordy: Path) -> None:
     assert LONG in whole
     assert LONG in call(*words[1:], "--wide", columns=80).out
     assert LONG in call(*words[1:], "-o", "json", columns=80).out
+
+
+def test_a_sentence_that_holds_short_json_is_shown_whole(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Only JSON that is long itself is cut, and what follows it is shown."""
+    words = " ".join(["word"] * 20)
+    sentence = f'{words} {{"page": 0}} {words} end'
+    table(("WHAT",), [(sentence,), (f'{json.dumps({"note": LONG})} → {{"at": 1}}',)])
+    told, change = capsys.readouterr().out.splitlines()[2:]
+    assert told == sentence
+    assert change.startswith('{"note": "xxx')
+    assert change.endswith('x… → {"at": 1}')
+    assert len(change) < len(LONG)

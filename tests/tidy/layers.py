@@ -19,10 +19,14 @@ BESIDE = {
         "extras",
         "plugins",
         "shell_completion",
+        "table_layout",
         "table_text",
     )
 }
-SHARED_CLI = {f"controlplane.{name}" for name in ("option_names", "shell_completion", "table_text")}
+SHARED_CLI = {
+    f"controlplane.{name}"
+    for name in ("option_names", "shell_completion", "table_layout", "table_text")
+}
 LOGS = {"controlplane.logs"}
 STATE = {
     f"controlplane.{name}"
