@@ -43,8 +43,8 @@ class Event(NamedTuple):
         "--after",
         "since",
         former=("--since",),
-        metavar="ID",
-        help="Continue behind the event with this `id`. [default: now]",
+        metavar="ID|MOMENT",
+        help="Continue behind the event with this `id`, or a record: config@57. [default: now]",
     ),
     named_option(
         "--limit",

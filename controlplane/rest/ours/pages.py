@@ -22,15 +22,23 @@ class Page(Generic[T]):
     """
 
     def __init__(
-        self, call: Call, place: Callable[[T], str], read: Callable[[str], str] = str
+        self,
+        call: Call,
+        place: Callable[[T], str],
+        read: Callable[[str], str] = str,
+        known: Callable[[T], bool] | None = None,
     ) -> None:
-        """`read` turns any spelling of a place into that of `place`."""
+        """`read` turns any spelling of a place into that of `place`.
+
+        `known` tells which rows lie before an `after=` that is the place of no row.
+        """
         self.rows: list[Any] = []
         self._place = place
         self._limit = limit_of(call)
         self._asked = call.asked("after")
         self._after = None if self._asked is None else _cursor(self._asked, read)
-        self._found = self._after is None
+        self._known = known
+        self._found = self._after is None or known is not None
         self._last, self._count = "", 0
         self._characters = 0
         self.next: str | None = None
@@ -45,12 +53,16 @@ class Page(Generic[T]):
         if self._after in {place, f"{place}#{self._count}"}:
             self._found = True
             return False
-        if not self._found:
+        if not self._found or (self._known is not None and self._known(row)):
             return False
         if len(self.rows) < self._limit and self._characters < PAGE_CHARACTERS:
             return True
         self.next = f"{before}#{count}" if place == before else before
         return False
+
+    def pass_by(self, place: str) -> None:
+        """Note a place at which no further row lies: a page may begin behind it."""
+        self._found = self._found or self._after == place
 
     def put(self, row: Any, characters: int) -> None:
         """Put a row on the page, as it is shown, and so long."""

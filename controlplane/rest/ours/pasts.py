@@ -1,12 +1,12 @@
 """`GET /connectors/{c}/history` and `POST /connectors/{c}/undo`: what was, and putting it back."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from threading import Event
 from typing import Any
 
-from controlplane.asof import read_records
+from controlplane.asof import cut_at, read_records
 from controlplane.core.commands import RestoreConnector
 from controlplane.core.entry import Entry, Position
 from controlplane.core.history import Event as Change
@@ -14,9 +14,10 @@ from controlplane.core.history import Reading
 from controlplane.core.moments import UnknownMoment, position_text, read_position
 from controlplane.core.shown import json_line
 from controlplane.core.shown_records import document, of_event
-from controlplane.core.state import Topics
+from controlplane.core.state import ClusterState, Topics
 from controlplane.core.undo import restoration
 from controlplane.event_loop import sliced
+from controlplane.logs.log import ReadableLog
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import OK, Answer, BadQuestion, NotFound
 from controlplane.rest.ours.pages import Page
@@ -25,22 +26,27 @@ from controlplane.rest.ours.pages import Page
 async def show_history(call: Call) -> Answer:
     """Every change of a connector, with the place of its record, the oldest first.
 
-    Secrets are hidden. `limit=` and `after=` (as `next` of the page before says it) page;
+    Secrets are hidden. `limit=` and `after=` (`next` of the page before, or any record) page;
     `records=true` adds the records that made these changes, each once.
+
+    Raises:
+        NotFound: no record concerns the connector.
+        UnknownMoment: `after=` is a record that the log does not have.
     """
     (name,) = call.names
     log = call.service.log
     assert log is not None  # else this endpoint is not there
     with_records = call.flag("records")
     state, notices = await call.then()
+    records = await read_records(log, state, name)
+    if not records:
+        raise NotFound(f"No record of this log concerns a connector {name}")
     page: Page[Change] = Page(
         call,
         lambda event: position_text(event.entry.position, state.topics),
         lambda after: _spelled(after, state.topics),
+        await _known_changes(call, log, state, records),
     )
-    records = await read_records(log, state, name)
-    if not records:
-        raise NotFound(f"No record of this log concerns a connector {name}")
     reading = Reading(name, state.profile, state.topics)
     left = Event()
     try:
@@ -60,6 +66,24 @@ async def show_history(call: Call) -> Answer:
     return Answer(OK, shown).noticed(notices)
 
 
+async def _known_changes(
+    call: Call, log: ReadableLog, state: ClusterState, records: Sequence[Entry]
+) -> Callable[[Change], bool] | None:
+    """Tell which changes lie before `after=`, if it is a record of something else; else None."""
+    after = call.asked("after")
+    position = None if after is None else _position(after, state.topics)
+    if after is None or position is None or any(one.position == position for one in records):
+        return None
+    ends = (await cut_at(log, after, state.topics, state.ends_by_topic)).ends
+
+    def is_known(change: Change) -> bool:
+        topic, partition, offset = change.entry.position
+        seen = ends.get(topic, ())
+        return partition < len(seen) and offset < seen[partition]
+
+    return is_known
+
+
 def _fill(
     page: Page[Change],
     records: list[Entry],
@@ -70,13 +94,14 @@ def _fill(
 ) -> list[Entry]:
     """Fill a page with what the records did, until the client has left; the records on the page."""
     changed: dict[Position, Entry] = {}
-    for event in (event for entry in records for event in reading.apply(entry)):
-        if page.is_in(event):
+    for entry, event in _changes(records, reading):
+        if event is None:
+            page.pass_by(position_text(entry.position, reading.topics))
+        elif page.is_in(event):
             shown = of_event(event, reading.topics)
-            position, value = event.entry.position, event.entry.value
-            of_record = len(value or b"") if whole and position not in changed else 0
+            of_record = len(entry.value or b"") if whole and entry.position not in changed else 0
             page.put(shown, len(json_line(shown)) + of_record)
-            changed[position] = event.entry
+            changed[entry.position] = entry
         elif page.next is not None:
             break
         if left():
@@ -84,12 +109,25 @@ def _fill(
     return list(changed.values())
 
 
+def _changes(records: Iterable[Entry], reading: Reading) -> Iterator[tuple[Entry, Change | None]]:
+    """The changes by each record, then None for the end of that record."""
+    for entry in records:
+        for event in reading.apply(entry):
+            yield entry, event
+        yield entry, None
+
+
 def _spelled(after: str, topics: Topics) -> str:
     """A position as answers spell it; a text that is no position stays as it is."""
+    position = _position(after, topics)
+    return after if position is None else position_text(position, topics)
+
+
+def _position(after: str, topics: Topics) -> Position | None:
     try:
-        return position_text(read_position(after, topics), topics)
+        return read_position(after, topics)
     except UnknownMoment:
-        return after
+        return None
 
 
 async def meant_by_undo(call: Call) -> RestoreConnector:

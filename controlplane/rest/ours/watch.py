@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.core.moments import UnknownMoment, read_vector
+from controlplane.core.moments import UnknownMoment, is_vector, read_vector
 from controlplane.core.shown import plain, shown
 from controlplane.core.shown_records import document, reference
 from controlplane.logs.log import LogError
@@ -32,8 +32,11 @@ not take the connection for dead."""
 
 
 async def watch(call: Call) -> Answer:
-    """Begin to tell of changes. `connector=` chooses those of one; `as_of=`: all since then."""
-    since = _since(call)
+    """Begin to tell of changes. `connector=` chooses those of one.
+
+    `since=` is an id that was sent, or a moment as in `as_of=`, which does the same.
+    """
+    since = _last_seen(call)
     if since is None:  # `{}` is the beginning of the log
         since = await _since_moment(call)
     watching = call.service.watching
@@ -49,17 +52,17 @@ async def watch(call: Call) -> Answer:
     return Answer(OK, "", EVENTS, {"cache-control": "no-store"}, told)
 
 
-def _since(call: Call) -> Ends | None:
-    """Up to where the asker has heard of changes.
+def _last_seen(call: Call) -> Ends | None:
+    """Up to where the client has heard of changes, if it sends an `id` of an event.
 
     Raises:
-        BadQuestion: nothing that was ever sent as an `id`.
+        BadQuestion: no such `id` was ever sent.
     """
     for name, given in (
         ("Last-Event-ID", call.request.headers.get("last-event-id")),
         ("since=", call.asked("since")),
     ):
-        if given:
+        if given and (name != "since=" or is_vector(given)):
             try:
                 return read_vector(given)
             except UnknownMoment as error:
@@ -69,6 +72,10 @@ def _since(call: Call) -> Ends | None:
 
 
 async def _since_moment(call: Call) -> Ends | None:
+    since = call.asked("since")
+    if since:
+        then = await call.service.follower.state_at(since, call.profile)
+        return then.state.ends_by_topic
     return None if call.request.as_of is None else (await call.then()).state.ends_by_topic
 
 

@@ -53,6 +53,24 @@ async def test_history_page_by_page() -> None:
             assert refused.status_code == 400
 
 
+async def test_history_begins_behind_a_record_of_another_connector() -> None:
+    """`after=` takes every record of the log, in every spelling; one that is not there is named."""
+    async with asked() as (_, client):
+        path = "/connectors/orders/history"
+        known = (await client.get(path)).json()["events"]
+        body = {"name": "new", "config": {"connector.class": "FileStreamSink", "topics": "t"}}
+        assert (await client.post("/connectors", json=body)).status_code == 201
+        (other,) = (await client.get("/connectors/new/history")).json()["events"][-1:]
+        await client.put("/connectors/orders/pause")
+        whole = (await client.get(path)).json()["events"]
+        for after in (other["at"], f"connect-configs@{other['record']['offset']}"):
+            told = (await client.get(path, params={"after": after})).json()
+            assert told["events"] == whole[len(known) :], after
+        refused = await client.get(path, params={"after": "config@999"})
+        assert refused.status_code == 400
+        assert "no record at config@999" in refused.json()["message"]
+
+
 async def test_history_of_the_past_and_of_strangers() -> None:
     """as_of= ends it; what no record concerns is not found."""
     async with asked() as (_, client):

@@ -98,14 +98,15 @@ async def test_from_the_beginning() -> None:
 
 
 async def test_from_a_moment_on() -> None:
-    """`as_of=`: all that has changed since, then what happens."""
+    """`as_of=` and `since=` alike: all that has changed since, then what happens."""
     async with asked() as (plane, client):
         await client.put("/connectors/orders/pause")
         await client.put("/connectors/orders/resume")
-        async with watching(plane.app, "as_of=config@0") as blocks:
-            told = [read(await blocks.get())["data"] for _ in range(2)]
-            assert [one["after"] for one in told] == ["PAUSED", "STARTED"]
-        assert (await client.get("/watch?as_of=nonsense")).status_code == 400
+        for name in ("as_of", "since"):
+            async with watching(plane.app, f"{name}=config@0") as blocks:
+                told = [read(await blocks.get())["data"] for _ in range(2)]
+                assert [one["after"] for one in told] == ["PAUSED", "STARTED"]
+            assert (await client.get(f"/watch?{name}=nonsense")).status_code == 400
 
 
 async def test_as_a_release() -> None:
