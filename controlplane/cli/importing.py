@@ -20,6 +20,7 @@ from controlplane.core.safe_text import count
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.names import is_cluster, is_embedded, path_of, without_login
 from controlplane.logs.opening import (
+    assumed_in,
     check_form,
     check_whole,
     open_dump,
@@ -51,6 +52,8 @@ class Taken(msgspec.Struct, frozen=True):
     """How many lines are no records, but a tool's remarks about itself."""
     partitions: Mapping[str, int] = {}
     """Topics with their number of partitions, empty ones too, where the source knows them."""
+    assumed: frozenset[str] = frozenset()
+    """Topics that may have more partitions than the source shows."""
 
 
 class Target(NamedTuple):
@@ -102,7 +105,7 @@ def import_logs(
     _check_form(taken, reading)
     entries = [entry for one in taken for entry in one.entries]
     _check_one_cluster(entries)  # before anything is changed
-    added = asyncio.run(_add(target, entries, partitions(taken)))
+    added = asyncio.run(_add(target, entries, taken))
     result = Result(log, taken, added)
     _print(result, output)
     if result.lossy:
@@ -145,16 +148,18 @@ _ONE_CLUSTER = "import records of different clusters, or of topics made anew, in
 
 def _take(name: str, reading: Reading, *, partial: bool) -> Taken:
     if is_cluster(name):
-        entries, partitions = asyncio.run(_snapshot(name, reading))
-        return Taken(name, "kafka", entries, partitions=partitions)
+        found = asyncio.run(_snapshot(name, reading))
+        return Taken(name, "kafka", found.entries, partitions=found.partitions)
     if is_embedded(name):
-        entries, partitions = asyncio.run(read_whole(name, reading))
-        return Taken(name, "sqlite", entries, partitions=partitions)
+        found = asyncio.run(read_whole(name, reading))
+        known, assumed = found.partitions, found.assumed
+        return Taken(name, "sqlite", found.entries, partitions=known, assumed=assumed)
     with working(f"reading {name}"):
         how = reading.opening()
         dump = open_dump(path_of(name), how)
     if not partial:
         check_whole(name, dump)
+    known = partitions_in(name, dump, how)
     return Taken(
         name,
         dump.format,
@@ -163,7 +168,8 @@ def _take(name: str, reading: Reading, *, partial: bool) -> Taken:
         problems=tuple(map(shown, dump.problems)),
         lossy=not all(problem.assumed for problem in dump.problems),
         remarks=remarks(dump),
-        partitions=partitions_in(name, dump, how),
+        partitions=known,
+        assumed=assumed_in(dump, known, how.topics),
     )
 
 
@@ -187,13 +193,16 @@ def partitions(taken: Iterable[Taken]) -> dict[str, int]:
 # --- writing --------------------------------------------------------------------------------
 
 
-async def _add(target: Target, entries: Sequence[Entry], wanted: Mapping[str, int]) -> int:
+async def _add(target: Target, entries: Sequence[Entry], taken: Sequence[Taken]) -> int:
     """Add what is not there yet; a fresh file does not outlive a failure."""
     path = target.path
     log = await SqliteLog.open(path, settings=target.limits)
     try:
         with working(f"writing {path}"):
-            return await _put(log, entries, wanted)
+            assumed = await _assumed(log, taken)
+            added = await _put(log, entries, partitions(taken))
+            await log.set_assumed_partitions(assumed)
+            return added
     except BaseException:
         if target.fresh:
             await log.close()
@@ -202,6 +211,16 @@ async def _add(target: Target, entries: Sequence[Entry], wanted: Mapping[str, in
         raise
     finally:
         await log.close()
+
+
+async def _assumed(log: SqliteLog, taken: Sequence[Taken]) -> set[str]:
+    """Topics that may have more partitions, once these sources are in the log.
+
+    A topic that is there already has its partitions. A source that knows the number settles it.
+    """
+    fresh = {topic for one in taken for topic in one.assumed} - {*await log.topics()}
+    known = {topic for one in taken for topic in one.partitions.keys() - one.assumed}
+    return ({*await log.assumed_partitions()} | fresh) - known
 
 
 def _beside(path: Path) -> Iterable[Path]:

@@ -132,6 +132,8 @@ class Whole(NamedTuple):
 
     entries: list[Entry]
     partitions: dict[str, int]
+    assumed: frozenset[str] = frozenset()
+    """Topics that may have more partitions (`Opened.assumed`)."""
 
 
 async def read_all(where: str, reading: Reading) -> list[Entry]:
@@ -151,7 +153,8 @@ async def read_whole(where: str, reading: Reading) -> Whole:
         _tell(where, found.problems)
         partitions = dict(await log.topics())
         batches = log.read(list(partitions))
-        return Whole(list(entries_of([batch async for batch in batches])), partitions)
+        entries = list(entries_of([batch async for batch in batches]))
+        return Whole(entries, partitions, found.assumed)
     finally:
         await log.close()
 

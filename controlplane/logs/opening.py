@@ -60,7 +60,7 @@ class Opened(NamedTuple):
     cluster_id: str | None = None
     """What a cluster, or an embedded log, calls itself; None: it has no name."""
     assumed: frozenset[str] = frozenset()
-    """Topics of a dump that may have more partitions than its records show."""
+    """Topics of a dump, or of its copy, that may have more partitions than the records show."""
 
 
 async def open_log(where: str, how: Opening | None = None) -> Opened:
@@ -91,13 +91,14 @@ async def _open(where: str, how: Opening) -> Opened:
     if is_embedded(where):
         check_form(where, "sqlite", how.form)
         log = await _open_sqlite(where, how)
-        return Opened(log, "sqlite", cluster_id=log.cluster_id)
+        assumed = await log.assumed_partitions()
+        return Opened(log, "sqlite", cluster_id=log.cluster_id, assumed=assumed)
     dump = open_dump(path_of(where), how)
     check_form(where, dump.format, how.form)
     check_whole(where, dump)
     problems = (*map(shown, dump.problems), *remarks(dump))
     known = partitions_in(where, dump, how)
-    memory, assumed = await memory_log(dump.entries, known), _assumed(dump, known, how.topics)
+    memory, assumed = await memory_log(dump.entries, known), assumed_in(dump, known, how.topics)
     return Opened(memory, dump.format, problems, assumed=assumed)
 
 
@@ -243,7 +244,7 @@ def partitions_in(where: str, dump: Dump, how: Opening) -> dict[str, int]:
     return known
 
 
-def _assumed(dump: Dump, known: Mapping[str, int], topics: Topics) -> frozenset[str]:
+def assumed_in(dump: Dump, known: Mapping[str, int], topics: Topics) -> frozenset[str]:
     """Topics whose number of partitions is only that of the records. Config topics have one."""
     return frozenset(partitions_of(dump.entries)) - known.keys() - {topics.config}
 

@@ -135,6 +135,40 @@ def test_a_copy_of_a_dump_has_as_many_partitions_as_the_option_tells(
     assert topics(tmp_path / "copy.db")["connect-status"] == 3
 
 
+def test_a_plan_on_a_copy_of_a_dump_says_that_the_partition_is_assumed(
+    dump: Path, tmp_path: Path
+) -> None:
+    """The copy remembers it until an import tells the number. A copy of the copy does, too."""
+    copy, second = tmp_path / "copy.db", tmp_path / "second.db"
+    call("import", dump, copy)
+    call("import", copy, second)
+    for log in (copy, second):
+        said = call("plan", log, "--profile", "3.9", *RESET)
+        assert (
+            "assumed: connect-offsets has 3 partitions, as many as the dump shows; "
+            "`import` of that dump with --partitions offsets=N tells it"
+        ) in " ".join(said.out.split())
+    call("import", dump, copy, "--partitions", "offsets=5")
+    document = planned(copy)
+    assert partition(document) == 2
+    assert not [one for one in document["assumed"] if "partition" in one]
+
+
+def test_a_copy_of_a_history_assumes_nothing_whatever_else_is_imported(
+    history: Path, tmp_path: Path
+) -> None:
+    """The history settles the number, before or after the same records without its story."""
+    bare = tmp_path / "bare.log.jsonl"
+    bare.write_text("".join(history.read_text("utf-8").splitlines(keepends=True)[1:]), "utf-8")
+    for number, sources in enumerate(([history, bare], [bare, history])):
+        copy = tmp_path / f"{number}.db"
+        for source in sources:
+            assert call("import", source, copy).code == 0
+        document = planned(copy)
+        assert partition(document) == 2
+        assert not [one for one in document["assumed"] if "partition" in one]
+
+
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [

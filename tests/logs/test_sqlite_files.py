@@ -245,7 +245,7 @@ def test_upgrade_from_every_version(version: int) -> None:
 TABLES = ("VIEW entry", "TABLE log", "TABLE fence", "TABLE partition")
 """What version 1 has."""
 
-LATER_TABLES = ("TABLE snapshot", "TABLE piece", "TABLE cluster")
+LATER_TABLES = ("TABLE snapshot", "TABLE piece", "TABLE cluster", "TABLE assumed_partitions")
 """What came since."""
 
 UNCHECKED = "ALTER TABLE log DROP COLUMN checksum"
@@ -314,7 +314,8 @@ async def test_an_older_log_is_named_by_its_next_writer(tmp_path: Path) -> None:
     """Who only reads it changes nothing; neither does a name that somebody has taken away."""
     path = tmp_path / "control.log"
     await make_log(path)
-    sql(path, "DROP TABLE cluster", UNCHECKED, "PRAGMA user_version = 2")
+    sql(path, *(f"DROP {table}" for table in LATER_TABLES[2:]), UNCHECKED)
+    sql(path, "PRAGMA user_version = 2")
     assert await name_of(path, read_only=True) is None
     name = await name_of(path)
     assert name is not None

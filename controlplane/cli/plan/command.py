@@ -31,6 +31,7 @@ from controlplane.core.profiles import KIP
 from controlplane.core.redact import redacted_refusal
 from controlplane.core.state import ClusterState
 from controlplane.core.undo import restoration
+from controlplane.logs.names import is_embedded
 from controlplane.option_names import named_option
 from controlplane.rest.errors import NoSuchMethod, NoSuchPath, RestError, refused
 from controlplane.rest.outcomes import Done
@@ -140,6 +141,11 @@ class _Question(NamedTuple):
     output: str
 
 
+_TELL = "--partitions {}=N tells it"
+_IMPORT_AGAIN = "`import` of that dump with --partitions {}=N tells it"
+"""Advice on how to tell the number of partitions, for a dump and for a copy of a dump."""
+
+
 async def _answer(
     where: str, reading: Reading, question: _Question, *, exactly_once: bool, as_of: str | None
 ) -> None:
@@ -151,7 +157,8 @@ async def _answer(
             found = foresee(state, command, question.context, question.group, believe_hooks=believe)
             if isinstance(found.decision, Rejected):
                 raise refused(found.decision)
-            assumed = of_partitions(found.decision, state, source.assumed)
+            advice = _IMPORT_AGAIN if is_embedded(source.where) else _TELL
+            assumed = of_partitions(found.decision, state, source.assumed, advice)
             found = found._replace(assumed=(*found.assumed, *assumed))
         except RestError as error:
             _refuse(source, question, error)

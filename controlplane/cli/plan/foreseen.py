@@ -88,17 +88,20 @@ def foresee(  # noqa: PLR0913 - options, by name only
 
 
 def of_partitions(
-    plan: Plan, state: ClusterState, topics: Iterable[str], *, advises: bool = True
+    plan: Plan, state: ClusterState, topics: Iterable[str], advice: str = ""
 ) -> Iterator[str]:
-    """Sentences about partitions that are assumed: `topics` may have more than the log shows."""
+    """Sentences about partitions that are assumed: `topics` may have more than the log shows.
+
+    `advice` is how to tell the number, with `{}` for the topic.
+    """
     drafts = [draft for step in plan.steps for draft in step.records]
     placed = {draft.topic for draft in drafts if draft.partition is None}
     for topic in sorted(placed & {*topics}):
         number = sum(one == topic for one, _ in state.ends)
         short = state.topics.short(topic)
-        advice = f"; --partitions {short}=N tells it" if advises else ""
         shown = count(number, "partition")
-        yield f"{topic} has {shown}, as many as the dump shows{advice}"
+        told = f"; {advice.format(short)}" if advice else ""
+        yield f"{topic} has {shown}, as many as the dump shows{told}"
 
 
 def _hooked(question: AskHook, plugins: Plugins) -> HookOutcome:

@@ -30,5 +30,5 @@ class Planning:
         found = foresee(state, command, context, believe_hooks=believe_hooks, advises=False)
         if isinstance(found.decision, Rejected):
             return found.decision
-        partitions = of_partitions(found.decision, state, self._assumed, advises=False)
+        partitions = of_partitions(found.decision, state, self._assumed)
         return msgspec.structs.replace(found.decision, assumed=(*found.assumed, *partitions))

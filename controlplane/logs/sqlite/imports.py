@@ -1,7 +1,8 @@
 """Taking over entries of another log, as they are."""
 
+import sqlite3
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from controlplane.core.entry import Entry
 from controlplane.logs.log import LogCorrupt
@@ -9,6 +10,7 @@ from controlplane.logs.places import GAP, OTHER_ENTRY, by_place, conflict
 from controlplane.logs.sqlite.checksums import damaged, damaged_in
 from controlplane.logs.sqlite.ledger import Ledger, Slot
 from controlplane.logs.sqlite.rows import row_id, row_of
+from controlplane.logs.sqlite.schema import ASSUMED_VERSION, schema_version
 
 _LOOK_UP = "SELECT id, ts, key, value, headers, aborted, checksum FROM log WHERE id = ?"
 
@@ -46,3 +48,19 @@ def _add(ledger: Ledger, slot: Slot, ascending: Sequence[Entry]) -> int:
         slot.end = ascending[-1].offset + 1
         ledger.touch(slot)
     return len(ascending)
+
+
+def assumed(connection: sqlite3.Connection) -> frozenset[str]:
+    """Topics that may have more partitions in the cluster that they were imported from."""
+    if schema_version(connection) < ASSUMED_VERSION:
+        return frozenset()
+    return frozenset(
+        topic for (topic,) in connection.execute("SELECT topic FROM assumed_partitions")
+    )
+
+
+def set_assumed(ledger: Ledger, topics: Iterable[str]) -> None:
+    """Store which topics may have more partitions, in place of those stored before."""
+    ledger.connection.execute("DELETE FROM assumed_partitions")
+    rows = [(topic,) for topic in topics]
+    ledger.connection.executemany("INSERT INTO assumed_partitions VALUES (?)", rows)

@@ -180,6 +180,14 @@ class SqliteLog:
         """Take over entries of another log as they are; answers how many were not there yet."""
         return await self._write(lambda ledger: imports.put(ledger, entries), len(entries))
 
+    async def assumed_partitions(self) -> frozenset[str]:
+        """Topics that may have more partitions in the cluster that they were imported from."""
+        return await self._read(imports.assumed)
+
+    async def set_assumed_partitions(self, topics: Iterable[str]) -> None:
+        """Store which topics these are; the log itself does not depend on it."""
+        await self._write(lambda ledger: imports.set_assumed(ledger, topics))
+
     async def compact(
         self, topic: str, below: Sequence[int] = (), *, tombstones: bool = False
     ) -> int:

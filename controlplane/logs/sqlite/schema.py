@@ -73,6 +73,10 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         "ALTER TABLE log ADD COLUMN checksum INTEGER",
         "UPDATE log SET checksum = record_checksum(id, ts, key, value, headers, aborted)",
     ),
+    (
+        # Topics out of dumps that do not tell how many partitions the cluster has.
+        "CREATE TABLE assumed_partitions (topic TEXT PRIMARY KEY)",
+    ),
 )
 """Entry n brings a file of version n to version n+1. Entries are added, never changed."""
 
@@ -88,6 +92,9 @@ NAMED_VERSION = 3
 
 CHECKED_VERSION = 4
 """The oldest version in which each record has a checksum."""
+
+ASSUMED_VERSION = 5
+"""The oldest version that stores which topics may have more partitions in their cluster."""
 
 ID_BYTES = 16
 """Of the name, before it becomes 22 characters of Base64: those of Kafka's `Uuid`."""
