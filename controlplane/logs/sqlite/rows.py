@@ -1,5 +1,6 @@
 """An entry as a row of the table `log`, and back."""
 
+import struct
 from collections.abc import Sequence
 
 import msgspec
@@ -21,10 +22,17 @@ def row_id(number: int, offset: int) -> int:
 
 
 def row_of(row: int, record: Record | Entry, aborted: int = 0) -> Row:
-    """A record as it is stored."""
+    """A record as it is stored.
+
+    Raises:
+        OverflowError: a number of it has more than 64 bits.
+    """
     headers = encode_headers(record.headers) if record.headers else None
     timestamp, key, value = record.timestamp, record.key, record.value
-    crc = checksum(row, timestamp, key, value, headers, aborted)
+    try:
+        crc = checksum(row, timestamp, key, value, headers, aborted)
+    except struct.error as error:
+        raise OverflowError(f"The record at {timestamp} cannot be stored ({error})") from None
     return row, timestamp, key, value, headers, aborted, crc
 
 
