@@ -12,9 +12,10 @@ from click.shell_completion import CompletionItem
 
 from controlplane.cli.cluster.api import Api
 from controlplane.cli.cluster.connection import connected
-from controlplane.cli.cluster.entities import summaries
+from controlplane.cli.cluster.entities import UNKNOWN, summaries
 from controlplane.cli.cluster.exits import Declined
 from controlplane.cli.cluster.where import Cluster
+from controlplane.core.records import State
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -120,9 +121,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--state",
         "states",
+        type=click.Choice([*(state.value for state in State), UNKNOWN], case_sensitive=False),
         metavar="STATE",
         multiple=True,
-        help="Those in this state, or with a task in it. May be repeated.",
+        help="Those in this state (FAILED), or with a task in it. May be repeated.",
     ),
 )
 

@@ -200,6 +200,14 @@ def test_a_log_has_a_name(cluster: Cluster) -> None:
     assert f"of the Kafka cluster {about['kafka_cluster_id']}" in cluster.done("get", "info")
 
 
+def test_a_state_that_does_not_exist_is_refused(cluster: Cluster) -> None:
+    """A misspelt state must not look like a cluster in which nothing has failed."""
+    said = cluster.ask("restart", "--state", "FAILD")
+    assert said.code == 2
+    assert "'FAILD' is not one of" in said.err
+    assert "'failed'" in said.err
+
+
 def test_no_connector_in_a_state_is_an_empty_table(cluster: Cluster) -> None:
     """Nothing has failed: that is an answer, and nothing is to be done. Names must still exist."""
     cluster.create()
@@ -209,5 +217,6 @@ def test_no_connector_in_a_state_is_an_empty_table(cluster: Cluster) -> None:
     assert cluster.json("describe", "--state", "FAILED") == []
     for verb in ("restart", "stop", "delete"):
         assert cluster.done(verb, "--state", "FAILED") == ""
+    assert cluster.json("get", "--state", "failed") == {}
     assert cluster.ask("get", "nobody", "--state", "FAILED").code == 3
     assert cluster.ask("get", "-e", "no.*").code == 3
