@@ -171,9 +171,15 @@ def read_plugins(
         Unloadable: a connector of an installed package cannot be loaded.
     """
     settings = settings or WorkerSettings()
+    trusting = trusting or settings.plugins_trust_unknown
+    return installed(catalogue_file(path, settings), trusting=trusting)
+
+
+def catalogue_file(path: Path | None, settings: WorkerSettings) -> Path | None:
+    """The catalogue that a flag names, else the one that the settings name."""
     if path is None and settings.plugins_catalogue:
-        path = Path(settings.plugins_catalogue)
-    return installed(path, trusting=trusting or settings.plugins_trust_unknown)
+        return Path(settings.plugins_catalogue)
+    return path
 
 
 def read_profile(name: str, *, exactly_once: bool = False) -> Profile:

@@ -19,6 +19,7 @@ from controlplane.cli.failing import FOUND, Refused
 from controlplane.cli.options import (
     FILE,
     Reading,
+    catalogue_file,
     log_options,
     output_option,
     plugins_option,
@@ -116,7 +117,7 @@ def verify(log: str, story: Path, reading: Reading, **options: Any) -> None:
     change something are counted, and not compared. Secrets are hidden; that they differ is told.
     """
     asked = Asked(**options)
-    if asked.plugins is None:
+    if catalogue_file(asked.plugins, reading.settings) is None:
         note("no --plugins: the types of connectors are not compared")
     steps = _steps(story)
     _check_workers(asked.exactly_once, steps)
@@ -221,7 +222,8 @@ def _verify(
 ) -> Verdict:
     """Each worker's answers from what it has read: `known` before compaction, `entries` after."""
     support = {EVERY_WORKER} if reading.settings.exactly_once else set()
-    plugins, exactly_once = read_plugins(asked.plugins), frozenset(support | {*asked.exactly_once})
+    plugins = read_plugins(asked.plugins, reading.settings)
+    exactly_once = frozenset(support | {*asked.exactly_once})
     old, young = generations(steps) if asked.before else ([], steps)
     older, newer = (
         Verifier(log, plugins, topics=reading.topics, exactly_once=exactly_once).verify(part)
@@ -232,7 +234,8 @@ def _verify(
         older.differences + newer.differences,
         older.beyond + newer.beyond,
     )
-    return verdict if asked.plugins else _untyped(verdict)
+    declared = catalogue_file(asked.plugins, reading.settings)
+    return verdict if declared else _untyped(verdict)
 
 
 def _untyped(verdict: Verdict) -> Verdict:

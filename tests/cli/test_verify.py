@@ -95,6 +95,16 @@ def test_without_a_catalogue_types_are_not_compared(histories: Path, name: str) 
     assert said.out.startswith(f"{ANSWERS[name]} of {ANSWERS[name]} answers are given exactly")
 
 
+def test_the_catalogue_of_the_settings_declares_types(histories: Path, tmp_path: Path) -> None:
+    """`plugins.catalogue` does what `--plugins` does, here as in every command."""
+    log, story = (histories / f"mirror-3.9.{kind}.jsonl" for kind in ("log", "story"))
+    other = tmp_path / "story.jsonl"
+    other.write_text(story.read_text("utf-8").replace('"type":"source"', '"type":"sink"'), "utf-8")
+    said = call("verify", log, other, "--override", f"plugins.catalogue={PLUGINS}")
+    assert (said.code, said.err) == (1, "")
+    assert '"type": "source"' in said.out
+
+
 def test_without_a_catalogue_all_else_is_compared(histories: Path, tmp_path: Path) -> None:
     """As a process of its own: exit code 1, because a config differs."""
     log, story = (histories / f"mirror-3.9.{kind}.jsonl" for kind in ("log", "story"))
