@@ -364,8 +364,8 @@ async def _announce(service: Service, log: ReadableLog, follower: Follower, url:
     connectors = count(len(views.connectors(state)), "connector")
     contrast = await find_contrast(log, service.reading.topics, follower.ends)
     say(f"{safe(service.where)}: {connectors}, answered as {state.profile.release} on {url}")
-    if state.profile.release == KIP:
-        say(f"Tools that expect Kafka Connect take {url}{COMPAT}{LATER}")
+    release = LATER if state.profile.release == KIP else state.profile.release
+    say(f"Tools that expect Kafka Connect take {url}{COMPAT}{release}")
     if state.unreadable:
         records = count(state.unreadable_count, "record")
         note(

@@ -93,6 +93,14 @@ def urls(line: str) -> list[str]:
     return [stem + choice for choice in choices[0].split(",")] if choices else [stem]
 
 
+@pytest.mark.parametrize(("release", "dialect"), [("3.4", "3.4.1"), ("4.3.0", "4.3.0")])
+async def test_prints_the_address_for_tools_of_every_release(release: str, dialect: str) -> None:
+    """The root has more than Connect, even where it answers as a release."""
+    async with running(LIFE, "--release", release) as service:
+        told = f"Tools that expect Kafka Connect take {service.url}/compat/{dialect}"
+        assert service.lines[1] == told
+
+
 async def test_prints_what_works() -> None:
     """The three lines can be tried, and the last one shows a connector differ by release."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:
