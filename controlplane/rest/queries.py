@@ -13,7 +13,7 @@ from functools import cache
 from typing import NamedTuple, get_args
 
 from controlplane.core.commands import AnyCommand
-from controlplane.core.moments import TEXT_SHOWN, TIME_DIGITS, shown
+from controlplane.core.moments import TEXT_SHOWN, TIME_DIGITS, UnknownMoment, read_time_ms, shown
 from controlplane.rest.errors import BadQuestion
 from controlplane.rest.paths import path_of
 
@@ -67,6 +67,14 @@ def _is_number(given: str) -> bool:
     return given.isascii() and given.isdecimal() and len(given) <= TIME_DIGITS
 
 
+def _is_time(given: str) -> bool:
+    try:
+        read_time_ms(given)
+    except UnknownMoment:
+        return False
+    return True
+
+
 def _is_limit(given: str) -> bool:
     return _is_number(given) and 0 < int(given) <= LIMIT_MOST
 
@@ -76,7 +84,7 @@ _FLAG = _Kind(lambda given: given.lower() in ("true", "false"), "is neither true
 _SCOPE = _Kind(
     lambda given: given.lower() in ("worker", "cluster"), "is none: use worker or cluster"
 )
-_MS = _Kind(_is_number, "is no number of milliseconds since 1970")
+_TIME = _Kind(_is_time, "is no time: write it like 2026-11-20T12:00:00Z, or 1795214808118 (ms)")
 _LIMIT = _Kind(_is_limit, f"is no number from 1 to {LIMIT_MOST}")
 
 _COMMANDS = sorted(str(one.__struct_config__.tag) for one in get_args(AnyCommand))
@@ -96,7 +104,7 @@ _PARAMETERS: dict[Place, dict[str, _Kind]] = {
         "principal": _ANY,
         "command": _one_of(*_COMMANDS),
         "outcome": _one_of(*OUTCOMES),
-        "since": _MS,
+        "since": _TIME,
         **_PAGED,
     },
     ("GET", ("watch",)): {"connector": _ANY, "since": _ANY, "records": _FLAG},

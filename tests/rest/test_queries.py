@@ -68,7 +68,7 @@ async def test_two_answers_to_whether_it_is_a_dry_run_are_refused(front: str) ->
         ("DELETE", "/connectors/orders?forward=perhaps", "forward=perhaps is neither"),
         ("GET", "/commands?command=banana", "command=banana is none: use one of alter-offsets"),
         ("GET", "/commands?outcome=banana", "outcome=banana is none: use one of done, failed"),
-        ("GET", "/commands?since=yesterday", "since=yesterday is no number of milliseconds"),
+        ("GET", "/commands?since=yesterday", "since=yesterday is no time: write it like"),
         ("GET", "/commands?limit=0", "limit=0 is no number from 1 to 10000"),
         ("GET", "/commands?conector=orders", "did you mean connector=?"),
         ("GET", "/commands?connector=a&connector=b", "connector= is given twice, as a and as b"),

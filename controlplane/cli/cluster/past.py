@@ -149,7 +149,7 @@ async def commands(api: Api, output: str, **chosen: Any) -> None:
     """Who asked for what, when, and what became of it; the oldest first."""
     api.need("account of who asked for what", in_its_log=False)
     query = {name: str(value) for name, value in chosen.items() if value is not None}
-    if "since" in query:
+    if "since" in query:  # an earlier version of `serve` takes milliseconds alone
         query["since"] = str(read_time_ms(query["since"]))
     page = await api.get("/commands", **query)
     if output != "table":

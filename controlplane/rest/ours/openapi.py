@@ -110,20 +110,25 @@ def _answers(operation: Operation, media: str, *, plans: bool = False) -> dict[s
         bodies[OK] = ref("Plan") if usual is None else {"anyOf": [usual, ref("Plan")]}
     told: dict[str, Any] = {}
     for status, schema in sorted(bodies.items()):
-        told[str(status)] = {"description": _MEANING[status]}
+        is_plan = plans and status == OK
+        told[str(status)] = {"description": _PLANNED if is_plan else _MEANING[status]}
         if schema is not None:
             told[str(status)]["content"] = {media: {"schema": schema}}
-    error = {"description": "Why not", "content": {JSON: {"schema": ref("Error")}}}
+    error = {
+        "description": "The error, with its reason",
+        "content": {JSON: {"schema": ref("Error")}},
+    }
     return {**told, "default": error}
 
 
+_PLANNED = "The answer; with dry_run=true the plan of the command"
 _MEANING = {
-    OK: "The answer; with dry_run=true the plan of a command",
+    OK: "The answer",
     CREATED: "Created",
     ACCEPTED: "Accepted; the workers follow",
     NO_CONTENT: "Done",
-    INTERNAL_ERROR: "It does not work",
-    UNAVAILABLE: "It does not work yet",
+    INTERNAL_ERROR: "The service cannot do its work",
+    UNAVAILABLE: "The service is still starting",
 }
 _KEY = {
     "name": "Idempotency-Key",

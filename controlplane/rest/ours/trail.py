@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from controlplane.core.codec import decode_command
 from controlplane.core.entry import Entry
+from controlplane.core.moments import read_time_ms
 from controlplane.core.order import Ordering
 from controlplane.core.records import CommandAccepted, CommandFinished, CommandRefused, Invalid
 from controlplane.core.redact import redacted_refusal, redacted_value
@@ -60,7 +61,7 @@ def _reason(
 async def show_trail(call: Call) -> Answer:
     """The commands, the oldest first.
 
-    `connector=`, `principal=`, `command=`, `outcome=`, `since=` (ms since 1970) choose some;
+    `connector=`, `principal=`, `command=`, `outcome=`, `since=` (a time) choose some;
     `limit=` and `after=` (an id) page.
     """
     log = call.service.log
@@ -114,4 +115,4 @@ def _is_wanted(row: Row, call: Call) -> bool:
 
 def _since(call: Call) -> int:
     given = call.asked("since")
-    return 0 if given is None else int(given)
+    return 0 if given is None else read_time_ms(given)

@@ -34,6 +34,8 @@ async def test_trail() -> None:
         ("outcome=refused", ["pause"]),
         ("command=pause&outcome=done", ["pause"]),
         ("since=9999999999999", []),
+        ("since=2286-11-20T17:46:39.999Z", []),
+        ("since=2001-09-09T01:46:40Z&command=resume", ["resume"]),
         ("connector=nobody", []),
     ],
 )
