@@ -13,13 +13,24 @@ import pytest
 
 from controlplane.core.commands import CreateConnector, DeleteConnector, PatchConfig, PutConfig
 from controlplane.core.entry import Entry
+from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.plane import ControlPlane, Settings
 from controlplane.retention import DAY_MS, RetentionSettings, retain
 from controlplane.snapshots.keeping import SnapshotSettings
 from controlplane.upkeep import UpkeepSettings
 from replay.capture.secrets import dropped
-from tests.controller.scene import COMMANDS, CONFIG, NOW_MS, STATUS, entries, plane_on, raw
+from tests.controller.scene import (
+    COMMANDS,
+    CONFIG,
+    NOW_MS,
+    STATUS,
+    Crash,
+    crash_after,
+    entries,
+    plane_on,
+    raw,
+)
 from tests.rest.plane import ORDERS
 from tests.rest.serving import catalogue, client_of
 
@@ -173,6 +184,27 @@ async def test_an_embedding_program_gets_the_first_outcome(command: Any, tmp_pat
         assert await plane.execute(command, key="night-1") == first
     async with opened(path) as (_, plane, _):
         assert await plane.execute(command, key="night-1") == first
+
+
+@pytest.mark.parametrize("step", ["create-config", "pause-state"])
+async def test_a_key_gets_its_answer_after_a_crash_before_the_answer(step: str) -> None:
+    """The command is completed at the next start, and its answer is stored then."""
+    log, undo = MemoryLog(), Keyed("POST", "/connectors/orders/undo?to=config@1")
+    old, surroundings = Settings(profile="3.4"), {"plugins": catalogue()}
+    async with plane_on(log, old, stepped=crash_after(step), **surroundings) as plane:
+        await plane.execute(CreateConnector("orders", ORDERS))
+        async with client_of(plane.app) as client:
+            await client.put("/connectors/orders/pause")
+            await client.delete("/connectors/orders")
+            with pytest.raises(Crash):
+                await sent(client, undo)
+    async with plane_on(log, old, **surroundings) as plane, client_of(plane.app) as client:
+        assert (await client.get("/connectors/orders")).status_code == 200
+        gone = await client.delete("/connectors/orders", headers={"idempotency-key": "gone"})
+        assert gone.status_code == 204
+        answer = await sent(client, undo)
+        assert (answer.status_code, answer.json()["config"]["topic"]) == (200, ORDERS["topic"])
+        assert (await client.get("/connectors/orders")).status_code == 404
 
 
 async def test_an_answer_is_stored_once_and_only_for_a_key(tmp_path: Path) -> None:
