@@ -47,11 +47,12 @@ class Difference(NamedTuple):
         return self.connector, what, words
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """As JSON. Words tell of a secret that changed, where both values are hidden."""
         facts = {"aspect": self.fact.aspect.value, "item": self.fact.item}
         values = {"before": self.before, "after": self.after}
-        record = {} if self.record is None else {"record": self.record}
-        return {"connector": self.connector, **facts, **values, **record}
+        told = {"words": self.words, "record": self.record}
+        known = {name: value for name, value in told.items() if value is not None}
+        return {"connector": self.connector, **facts, **values, **known}
 
 
 @asks_now(

@@ -67,6 +67,18 @@ def test_difference_of_a_connector_that_was_paused_or_stopped(
     assert words in said.out
 
 
+def test_difference_of_a_secret_is_told_to_machines_without_the_secret(cluster: Cluster) -> None:
+    """Both values are hidden, and the words say that they differ."""
+    cluster.create(config=SOURCE | {"database.password": "pearl"})
+    cluster.done("patch", "orders", "-s", "database.password=ruby")
+    said = cluster.ask("diff", "orders", "--from", "config@0", "-o", "json")
+    (found,) = json.loads(said.out)
+    assert (found["before"], found["after"]) == ("[hidden]", "[hidden]")
+    assert "another value" in found["words"]
+    assert "pearl" not in said.out + said.err
+    assert "ruby" not in said.out + said.err
+
+
 def test_difference_of_a_deleted_connector_does_not_tell_its_offsets(cluster: Cluster) -> None:
     """They still lie in the log, and a new connector of its name inherits them."""
     cluster.create(initial_state="STOPPED")
