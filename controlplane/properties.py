@@ -14,6 +14,21 @@ class SettingsError(ValueError):
     """A setting cannot be used; the message names it and says what to do, in one sentence."""
 
 
+class BadLine(SettingsError):
+    """A line that Java cannot read either; `line` is its number, from 1."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}")
+        self.line, self.reason = line, reason
+
+
+def located(source: str, failure: SettingsError) -> SettingsError:
+    """The same error with the place where it is: `worker.properties:3: …`."""
+    if isinstance(failure, BadLine):
+        return SettingsError(f"{source}:{failure.line}: {failure.reason}")
+    return SettingsError(f"{source}: {failure}")
+
+
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -41,7 +56,7 @@ def read_properties(path: Path) -> list[Property]:
     try:
         return list(properties_in(_content(path).decode("iso-8859-1")))
     except SettingsError as failure:
-        raise SettingsError(f"{path}: {failure}") from None
+        raise located(str(path), failure) from None
 
 
 def _content(path: Path) -> bytes:
@@ -63,7 +78,7 @@ def properties_in(text: str) -> Iterator[Property]:
     backslash before anything else is dropped. Java reads such a file as ISO-8859-1: decode it so.
 
     Raises:
-        SettingsError: `\u` without four hexadecimal digits.
+        BadLine: `\u` without four hexadecimal digits.
     """
     return starmap(_property, _logical_lines(text))
 
@@ -103,7 +118,7 @@ def _unescaped(number: int, text: str) -> str:
     def character(escape: re.Match[str]) -> str:
         code = escape.group(1)
         if code == "u":
-            raise SettingsError(f"line {number}: \\u must be followed by four hexadecimal digits")
+            raise BadLine(number, "\\u must be followed by four hexadecimal digits")
         return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, code)
 
     return _SURROGATES.sub(_joined, _ESCAPE.sub(character, text))

@@ -206,7 +206,7 @@ REFUSALS = {
         ["security.protocol=SSL", "ssl.keystore.certificate.chain=CHAIN"],
         ":2: ssl.keystore.key and",
     ),
-    "escape": (["group.id=\\u00e"], "line 1: \\u must be followed"),
+    "escape": (["group.id=\\u00e"], ":1: \\u must be followed"),
     "binary": (["\0\1\2"], "is no .properties file"),
     "huge": (["#" * MAX_PROPERTIES_BYTES, ""], "is no .properties file"),
 }

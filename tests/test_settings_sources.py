@@ -108,7 +108,7 @@ def test_a_file_in_a_variable() -> None:
     found = configuration(variables=variables)
     assert told(found, "bootstrap.servers") == ("one:9092", "KAFKA_CONNECT_BOOTSTRAP_SERVERS")
     assert told(found, "config.storage.topic") == ("a-configs", "KAFKA_CONNECT_CONFIGURATION:2")
-    with pytest.raises(SettingsError, match=r"^KAFKA_CONNECT_CONFIGURATION: line 1:"):
+    with pytest.raises(SettingsError, match=r"^KAFKA_CONNECT_CONFIGURATION:1: "):
         configuration(variables={"KAFKA_CONNECT_CONFIGURATION": "a=\\u1"})
 
 

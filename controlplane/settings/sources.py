@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from controlplane.properties import SettingsError, properties_in, read_properties
+from controlplane.properties import SettingsError, located, properties_in, read_properties
 
 OURS = "CONTROLPLANE_"
 """How variables begin that speak to us and nobody else."""
@@ -66,7 +66,7 @@ def told_by_variable(name: str, text: str) -> Telling:
     try:
         found = list(properties_in(text))
     except SettingsError as failure:
-        raise SettingsError(f"{name}: {failure}") from None
+        raise located(name, failure) from None
     return {one.key: Told(one.value, Source("environment", name, one.line)) for one in found}
 
 

@@ -23,7 +23,7 @@ import yaml
 
 from controlplane.cli.cluster.api import check_name
 from controlplane.cli.failing import Refused
-from controlplane.properties import SettingsError, properties_in
+from controlplane.properties import SettingsError, located, properties_in
 
 STDIN = "-"
 YAML = (".yaml", ".yml")
@@ -80,6 +80,8 @@ def _in_file(file: str, name: str | None) -> Iterator[Wanted]:
                 yield one._replace(source=str(path))
         except _NoConnector as error:
             raise Refused(f"{path} holds no connector: {error}") from None
+        except SettingsError as error:
+            raise Refused(str(located(str(path), error))) from None
         except RecursionError:
             raise Refused(f"{path} holds no connector: it is nested too deeply") from None
 
@@ -191,16 +193,18 @@ def document_in(text: str, suffix: str = "") -> Any:
             return yaml.load(text, _Yaml)  # noqa: S506 - a safe one
         return json.loads(text.lstrip("\ufeff"), parse_float=_Literal)
     except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise _NoConnector(f"it cannot be parsed ({' '.join(str(error).split())})") from None
+        reason = " ".join(str(error).replace(_UNNAMED, "").split())
+        raise _NoConnector(f"it cannot be parsed ({reason})") from None
+
+
+_UNNAMED = ' in "<unicode string>",'
+"""Name that PyYAML gives to every text; the file is named instead."""
 
 
 def _parsed(text: str, suffix: str) -> Any:
     if suffix in YAML or text.lstrip("\ufeff \t\r\n")[:1] in {"{", "["}:
         return document_in(text, suffix)
-    try:
-        return {one.key: one.value for one in properties_in(text)}
-    except SettingsError as error:
-        raise _NoConnector(str(error)) from None
+    return {one.key: one.value for one in properties_in(text)}
 
 
 def _wanted(document: Any, name: str | None) -> Iterator[Wanted]:

@@ -90,7 +90,6 @@ def test_a_directory_has_many(tmp_path: Path) -> None:
         ('{"name": "a", "b": [1]}', "the value of 'b' is no text"),
         ('{"name": "a", "config": {"name": "b"}}', "it is called a outside and b inside"),
         ('{"a": {}}', "'a' has no config"),
-        ("a=\\u12", "line 1: \\u must be followed by four hexadecimal digits"),
     ],
 )
 def test_what_is_no_connector(tmp_path: Path, text: str, says: str) -> None:
@@ -100,6 +99,24 @@ def test_what_is_no_connector(tmp_path: Path, text: str, says: str) -> None:
         read_wanted([path])
     assert refused.value.message.startswith(f"{path} holds no connector: ")
     assert says in refused.value.message
+
+
+def test_an_error_in_a_properties_file_names_file_and_line(tmp_path: Path) -> None:
+    """As editors and grep write places."""
+    path = written(tmp_path, "x.properties", "name=a\nb=\\u12")
+    with pytest.raises(Refused) as refused:
+        read_wanted([path])
+    told = f"{path}:2: \\u must be followed by four hexadecimal digits"
+    assert refused.value.message == told
+
+
+def test_an_error_in_yaml_names_the_line_and_no_other_file(tmp_path: Path) -> None:
+    """The parser calls every text `<unicode string>`."""
+    path = written(tmp_path, "x.yaml", "name: a\n  b: [")
+    with pytest.raises(Refused) as refused:
+        read_wanted([path])
+    assert "line 2, column 4" in refused.value.message
+    assert "unicode string" not in refused.value.message
 
 
 def test_one_connector_twice(tmp_path: Path) -> None:
