@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -10,6 +11,7 @@ import click
 import msgspec
 
 from controlplane.core.entry import Batch, Entry
+from controlplane.core.moments import check_come
 from controlplane.core.order import before, ends_at, entries_of, in_order
 from controlplane.core.state import Topics, check_topics
 from controlplane.logs.log import ReadableLog
@@ -195,14 +197,17 @@ def _read(asked: Asked) -> Iterable[Entry]:
 
     Raises:
         LogError: it cannot be opened or read.
-        UnknownMoment: it has nothing there.
+        UnknownMoment: it has nothing there, or not yet.
     """
     topics, _, moment = asked.reading
     batches = asyncio.run(_batches(asked))
-    entries: Iterable[Entry] = entries_of(batches)
-    if moment is not None:
-        entries = before(entries, ends_at(batches, moment, topics))
-    return in_order(entries)
+    entries = list(entries_of(batches))
+    if moment is None:
+        return in_order(entries)
+    kept = list(before(entries, ends_at(batches, moment, topics)))
+    if len(kept) == len(entries):  # else a clock was ahead of ours
+        check_come(moment, time.time_ns() // 1_000_000)
+    return in_order(kept)
 
 
 async def _batches(asked: Asked) -> list[Batch]:

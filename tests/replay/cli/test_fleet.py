@@ -168,6 +168,19 @@ def test_up_to_a_moment(tmp_path: Path) -> None:
         assert (now == then) is (words is LINT)
 
 
+@pytest.mark.parametrize("archived", [False, True], ids=["log", "archive"])
+def test_a_moment_that_has_not_come_is_refused(tmp_path: Path, archived: bool) -> None:
+    """A log is refused like an archive: records may still be written before that moment."""
+    where = ROLL
+    if archived:
+        where = tmp_path / "fleet"
+        call("capture", f"roll={ROLL}", where, "--once")
+    for words in (AUDIT, LINT, COMPAT):
+        said = call(*words, where, "--as-of", "2199-01-01T00:00:00Z")
+        assert said.code == 2, words
+        assert "is in the future" in said.err
+
+
 # --- what cannot be read ------------------------------------------------------------------------
 
 
