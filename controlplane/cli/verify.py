@@ -29,6 +29,7 @@ from controlplane.cli.printing import note, print_json, say
 from controlplane.cli.sources import read_all
 from controlplane.core import shown_records as records
 from controlplane.core.entry import Entry, Position
+from controlplane.core.moments import position_text
 from controlplane.core.profiles import resolve
 from controlplane.core.safe_text import count
 from controlplane.logs.names import is_cluster, path_of
@@ -193,9 +194,14 @@ def _beyond(
                 if end > there + allowance and place not in told:
                     told.add(place)
                     yield (
-                        f"step {step.n} has read {topic}@{partition} to offset {end}, and the log "
-                        f"ends at {there}: answers from there on are compared with an older state"
+                        f"step {step.n} has read up to {_text(topic, partition, end)}, and the log "
+                        f"ends at {_text(topic, partition, there)}: answers from there on are "
+                        "compared with an older state"
                     )
+
+
+def _text(topic: str, partition: int, offset: int) -> str:
+    return position_text(Position(topic, partition, offset))
 
 
 def _marker_allowance(known: Collection[Position], ends: Mapping[tuple[str, int], int]) -> int:

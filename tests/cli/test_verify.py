@@ -200,7 +200,9 @@ def test_a_log_that_ends_before_the_story_is_warned_of(histories: Path, tmp_path
     last = max(at for at, line in enumerate(lines) if '"topic":"connect-configs"' in line)
     log.write_text("".join(lines[:last] + lines[last + 1 :]), "utf-8")
     said = verify(histories, log, "life-2.8")
-    assert "has read connect-configs@0 to offset 54, and the log ends at 53: answers" in said.err
+    assert (
+        "read up to connect-configs@54, and the log ends at connect-configs@53: answers" in said.err
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,9 @@ import struct
 from collections.abc import Iterable
 from zlib import crc32
 
+from controlplane.core.entry import Position
+from controlplane.core.moments import position_text
+
 Row = tuple[int, int, bytes | None, bytes | None, bytes | None, int, int | None]
 """Columns of `log`: id, ts, key, value, headers, aborted, checksum."""
 
@@ -18,7 +21,8 @@ class DamagedRecord(Exception):
 
 def damaged(topic: str, partition: int, offset: int) -> str:
     """Names a damaged record, for a sentence."""
-    return f"record {topic}@{partition}:{offset} does not fit its checksum"
+    place = position_text(Position(topic, partition, offset))
+    return f"record {place} does not fit its checksum"
 
 
 def checksum(  # noqa: PLR0913, PLR0917 - one argument per column
