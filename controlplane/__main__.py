@@ -41,7 +41,7 @@ CLUSTERS = {
     "patch": _about_clusters("resources:patch", "Change some settings."),
     "pause": _about_clusters("states:pause", "Let tasks do nothing."),
     "resume": _about_clusters("states:resume", "Let connectors run again."),
-    "stop": _about_clusters("states:stop", "Shut tasks down."),
+    "stop": _about_clusters("states:stop", "Stop connectors; their offsets can then be altered."),
     "restart": _about_clusters("states:restart", "Restart connectors or tasks."),
     "delete": _about_clusters("resources:delete", "Delete connectors, or offsets."),
     "offsets": _about_clusters("altering:offsets", "Get, edit, alter or reset offsets."),

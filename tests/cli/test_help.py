@@ -49,6 +49,14 @@ def test_options_show_where_the_resource_may_be_left_out(
     assert [one for one in shown if one not in said.out] == []
 
 
+def test_help_texts_of_resources_are_whole() -> None:
+    """A help text that ends in `...` says nothing of its end."""
+    for verb in ("stop", "delete", "restart", "get"):
+        resources = call(verb, "--help", columns=100).out.partition("Resources:")[2]
+        assert resources
+        assert "..." not in resources, verb
+
+
 def test_words_that_may_be_files_are_completed_as_files() -> None:
     """Options and arguments, in both programs."""
     for called in every_command():

@@ -31,7 +31,9 @@ class Target(NamedTuple):
 TARGETS = {
     "pause": Target("paused", RESTS, "Let tasks stay where they are and do nothing (KIP-52)."),
     "resume": Target("resumed", RUNS, "Let paused or stopped connectors run again."),
-    "stop": Target("stopped", STANDS, "Shut tasks down; offsets can be changed then (KIP-875)."),
+    "stop": Target(
+        "stopped", STANDS, "Stop connectors; their offsets can then be altered (KIP-875)."
+    ),
 }
 
 
@@ -154,9 +156,9 @@ async def delete_connector(  # noqa: PLR0913 - click gives one argument per opti
     yes: bool,
     dry_run: bool,
 ) -> None:
-    """Delete connectors. Their offsets stay: `offsets reset` takes them away before.
+    """Delete connectors; their offsets stay, unless `offsets reset` removes them before.
 
-    Asks first where it is not by name that they are told.
+    Asks for confirmation unless all connectors are named.
     """
     names = await selection.of(api)
     if names and selection.is_open and not dry_run:

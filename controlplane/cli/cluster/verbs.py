@@ -21,6 +21,9 @@ from controlplane.cli.configuring import FILE
 from controlplane.option_names import named_option
 from controlplane.shell_completion import complete_files
 
+ABOUT_LENGTH = 200
+"""Characters of the first sentence about a resource: help texts are wrapped, not cut."""
+
 Talk = Callable[Concatenate[Api, ...], Awaitable[None]]
 Option = Callable[[Any], Any]
 
@@ -49,7 +52,10 @@ class Verb(click.Group):
         usual.format_options(click.Context(usual, ctx, self.usual), formatter)
         with formatter.section("Resources"):
             formatter.write_dl(
-                [(name, one.get_short_help_str()) for name, one in self.commands.items()]
+                [
+                    (name, one.get_short_help_str(ABOUT_LENGTH))
+                    for name, one in self.commands.items()
+                ]
             )
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
