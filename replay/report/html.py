@@ -18,7 +18,7 @@ class Html(str):
 Content = str | Iterable["Content"] | None
 """A text, an element, several of them, or nothing."""
 
-_EMPTY = {"meta", "rect", "path", "line", "polyline", "circle"}
+_EMPTY = {"meta", "rect", "path", "line", "polyline", "circle", "wbr"}
 """Elements that have no content."""
 
 

@@ -1,6 +1,7 @@
 """Times as people read them."""
 
 from controlplane.core.moments import time_text
+from replay.report.html import Html, el, join
 
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
 
@@ -11,6 +12,12 @@ TO_THE_SECOND = 19
 def when(at_ms: int) -> str:
     """A time as every command prints it: `2026-11-20T12:00:00.000Z`."""
     return time_text(at_ms)
+
+
+def breakable(at_ms: int) -> Html:
+    """A time that a narrow cell may break after its date; its text is that of `when`."""
+    date, separator, time = when(at_ms).partition("T")
+    return join((date + separator, el("wbr"), time))
 
 
 def tick_words(at_ms: int, step_ms: int) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from replay.report.evidence import Index
 from replay.report.facts import Looked, Part
 from replay.report.html import Content, Html, el
 from replay.report.sections.parts import more, table
-from replay.report.when import when
+from replay.report.when import breakable
 
 
 def records(looked: Looked, index: Index) -> Html:
@@ -14,7 +14,7 @@ def records(looked: Looked, index: Index) -> Html:
         el(
             "tr",
             el("th", el("code", one.place), scope="row"),
-            el("td", when(one.at_ms)),
+            el("td", breakable(one.at_ms)),
             el("td", el("code", one.key)),
             el("td", el("code", one.value)),
             id=index.anchor(one.place),

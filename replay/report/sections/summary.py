@@ -8,7 +8,7 @@ from replay.report.facts import Looked, Time, Told
 from replay.report.html import Content, Html, el
 from replay.report.sections.findings import part_with
 from replay.report.sections.parts import table, tile
-from replay.report.when import when
+from replay.report.when import breakable
 
 _SEVERITIES = ("danger", "warning", "info")
 
@@ -91,8 +91,8 @@ def _cluster(one: Looked, index: Index) -> tuple[Content, ...]:
         to("connectors", failed),
         *(to(part_with(word, one), found[word]) for word in _SEVERITIES),
         to("read", one.records),
-        index.link(time.first, when(time.first_ms), class_="time"),
-        index.link(time.last, when(time.last_ms), class_="time"),
+        index.link(time.first, breakable(time.first_ms), class_="time"),
+        index.link(time.last, breakable(time.last_ms), class_="time"),
     )
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
+from controlplane.core.moments import time_text
 from replay.report import Limits, page
 from replay.report.limits import MARKS, POINTS, SPANS
 from tests.conftest import PROVE
@@ -103,6 +104,19 @@ def test_what_was_read_leads_to_its_ends() -> None:
     rows_read = next(shown.by_id("c0-read").all("tbody")).all("tr")
     ends = [[led_to(shown, one).content[0].text for one in row.all("a")] for row in rows_read]
     assert ends[0] == ["config@6", "config@0", "config@6"]
+
+
+def test_a_time_breaks_after_its_date_and_is_copied_whole() -> None:
+    """A narrow cell has two lines of it; the text is that of every command."""
+    entries = {
+        f"config@{entry.offset}": entry for entry in of(busy()) if entry.topic == TOPICS.config
+    }
+    body = next(pictured(busy()).by_id("c0-evidence").all("tbody"))
+    (row,) = (row for row in body.all("tr") if next(row.all("code")).text == "config@0")
+    cell = next(row.all("td"))
+    assert cell.text == time_text(entries["config@0"].timestamp)
+    date, opportunity, time = cell.content
+    assert (date[-1], opportunity.name, time[-1]) == ("T", "wbr", "Z")
 
 
 def test_a_line_ends_where_its_offset_is_removed() -> None:
