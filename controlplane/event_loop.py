@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from threading import Event
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -34,6 +35,18 @@ async def apart(work: Callable[[], T], parts: int) -> T:
     The work must be pure Python for the most part, or else it keeps the interpreter for itself.
     """
     return await asyncio.to_thread(work) if parts > LARGE else work()
+
+
+async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
+    """The result of long work in a thread. The work gets a function to ask whether to stop early.
+
+    That function answers True once the caller has been cancelled.
+    """
+    stopped = Event()
+    try:
+        return await asyncio.to_thread(work, stopped.is_set)
+    finally:
+        stopped.set()
 
 
 async def first_of(*works: Coroutine[Any, Any, None]) -> None:

@@ -69,6 +69,10 @@ class TimedOut(Exception):
     """The asker was kept waiting for too long. The command goes on, and may still succeed."""
 
 
+class Closed(LogUnavailable):
+    """The controller ends; it did not carry the command out, or not to its end."""
+
+
 class NotWritten(LogUnavailable):
     """The log was away for too long. What had begun is ended when it is back."""
 
@@ -238,7 +242,7 @@ class Controller:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise LogUnavailable("Worker is shutting down")
+            raise Closed("Worker is shutting down")
 
     # --- one command --------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ SECRET_KEYS = (
 
 _ANY_KEY = "|".join(SECRET_KEYS)
 _SECRET = re.compile(_ANY_KEY, re.IGNORECASE)
-_REFERENCE = re.compile(r"(\$\{(?!encrypted:)[^{}]*:[^{}]*\})")
+_REFERENCE = re.compile(r"(\$\{(?!encrypted:)[^{}:]*+:[^{}]*+\})")
 _USER_INFO = re.compile(r"""(?P<name>(?<=://)[^/?#:@\s"']*:)(?P<value>[^/?#\s"']+)(?=@)""")
 _SCHEMES = r"(?:Bearer|Basic|Digest|ApiKey|Token)"
 _AUTHORIZED = re.compile(rf"(?P<name>\b{_SCHEMES}\s+)(?P<value>[\w.~+/=-]+)", re.IGNORECASE)
@@ -50,7 +50,7 @@ _INSIDE = r"""(?:"(?:\\.|[^"\\])*+"|[^\[\]{}"])*+"""
 _BRACKETED = rf"\{{{_INSIDE}\}}|\[{_INSIDE}\]|[\[{{].*\Z"
 """A list or map that is a secret. One with others inside of it is taken as far as the text goes."""
 
-_REPLACED = r"""(?:\[hidden\]|\$\{[^{}]*:[^{}]*\})++(?=[\s&;,"'<>)\]}\\]|\Z)"""
+_REPLACED = r"""(?:\[hidden\]|\$\{[^{}:]*+:[^{}]*+\})++(?=[\s&;,"'<>)\]}\\]|\Z)"""
 """What stands in place of a secret, once it was replaced: a bracket behind it is none of it."""
 
 # A word is taken whole, or not at all: no text makes this go back and forth.

@@ -4,10 +4,9 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controlplane.rest.errors import NotReady
+from controlplane.rest.errors import ShuttingDown
+from controlplane.rest.requests import read_request
 from controlplane.rest.wire import response
-
-SHUTTING_DOWN = "Worker is shutting down"
 
 
 class Ending:
@@ -30,7 +29,7 @@ class Ending:
             await self._app(scope, receive, sending)
         except asyncio.CancelledError:
             if not started:
-                refusal = response(NotReady(SHUTTING_DOWN).answer(), scope["method"])
-                await refusal(scope, receive, send)
+                refusal = ShuttingDown(compat=read_request(scope).compat)
+                await response(refusal.answer(), scope["method"])(scope, receive, send)
             elif not ended:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})

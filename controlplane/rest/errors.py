@@ -224,6 +224,14 @@ class NotReady(RestError):
     status = UNAVAILABLE
 
 
+class ShuttingDown(RestError):
+    """The service ends before the request is done. A worker answers 500 to that (`compat`)."""
+
+    def __init__(self, *, compat: bool) -> None:
+        super().__init__("Worker is shutting down")
+        self.status = INTERNAL_ERROR if compat else UNAVAILABLE
+
+
 class _Ending(RestError):
     """What has been sent is left unread, so the connection is of no more use."""
 

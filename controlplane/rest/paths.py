@@ -143,7 +143,7 @@ _UTF_16 = re.compile(r"%u[0-9a-f]{4}", re.IGNORECASE)
 
 # In the order in which the server lists them when there are several.
 _AMBIGUITIES: tuple[tuple[re.Pattern[str] | None, str], ...] = (
-    (re.compile(r"/(%2e|\.)*%2e(%2e|\.)*(?=/|$)", re.IGNORECASE), "Ambiguous URI path segment"),
+    (re.compile(r"/(?=\.*+%2e)(%2e|\.)*+(?=/|$)", re.IGNORECASE), "Ambiguous URI path segment"),
     (re.compile(r"//"), "Ambiguous URI empty segment"),
     (re.compile(r"%2f", re.IGNORECASE), "Ambiguous URI path separator"),
     (_PATH_PARAMETERS, "Ambiguous URI path parameter"),

@@ -196,10 +196,10 @@ _WILD = ("*/*", "application/*")
 
 
 _ACCEPTED = re.compile(
-    r"\s*(?:\*|[^\s/;,]+(?:/[^\s/;,]+)?)\s*"
-    r"(?:;\s*(?:q\s*=\s*[01](?:\.[0-9]*)?|(?!q\s*=)[^\s/;,=]+\s*=\s*[^;,]*)\s*)*"
+    r"\s*+(?:\*|[^\s/;,]++(?:/[^\s/;,]++)?)\s*+"
+    r"(?:;\s*+(?:q\s*+=\s*+[01](?:\.[0-9]*+)?+\s*+|(?!q\s*+=)[^\s/;,=]++\s*+=[^;,]*+))*+"
 )
-"""One type of an `Accept` header, as Jersey reads it."""
+"""One type of an `Accept` header, as Jersey reads it. Nothing is tried twice: strangers send it."""
 
 _MEDIA_TYPE = re.compile(r"\s*[^\s/;,]+/[^\s/;,]+\s*(;[^,]*)?")
 

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from controlplane.asof import Then
-from controlplane.controller.controller import TimedOut
+from controlplane.controller.controller import Closed, TimedOut
 from controlplane.controller.outside import OutsideFailed
 from controlplane.controller.turns import TooMany
 from controlplane.core import views
@@ -43,6 +43,7 @@ from controlplane.rest.errors import (
     NotReady,
     OnlyRead,
     RestError,
+    ShuttingDown,
     refused,
 )
 from controlplane.rest.ours import differences, openapi, pasts, targets, trail, watch
@@ -362,6 +363,8 @@ async def _done(call: Call, commands: Commands, command: AnyCommand) -> Answer:
         raise NotReady(str(error)) from error
     except Fenced as error:
         raise Failed(f"{error}; this one carries out nothing more") from error
+    except Closed as error:
+        raise ShuttingDown(compat=call.request.compat) from error
     except LogUnavailable as error:
         raise Failed(str(error)) from error
     if isinstance(ended, Rejected):

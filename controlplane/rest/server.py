@@ -1,11 +1,13 @@
 """Serving an ASGI application from a running event loop, on a socket that is ours."""
 
 import asyncio
+import logging
 import math
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from time import monotonic
 from typing import Any
 
 import uvicorn
@@ -27,8 +29,11 @@ CONNECTIONS_WAITING = 2_048
 _OUT_OF_FILES = "socket.accept() out of system resource"
 """The message of asyncio where a connection cannot be accepted. It tries again in a second."""
 
+_OVER_LIMIT = "Exceeded concurrency limit."
+"""The line of uvicorn for each request that it refuses because of too many connections."""
+
 FULL_TOLD_EVERY_S = 60
-"""Seconds between two log lines about connections that cannot be accepted."""
+"""Seconds between two log lines about connections that are not accepted, or are refused."""
 
 
 class PortTaken(Exception):
@@ -83,23 +88,48 @@ class _Server(uvicorn.Server):
         yield
 
 
+class _Seldom:
+    """True at the first call, and again once `FULL_TOLD_EVERY_S` have passed since."""
+
+    def __init__(self) -> None:
+        self._last_s = -math.inf
+
+    def __call__(self) -> bool:
+        now_s = monotonic()
+        if now_s - self._last_s <= FULL_TOLD_EVERY_S:
+            return False
+        self._last_s = now_s
+        return True
+
+
+class _FewRefusals(logging.Filter):
+    """Passes few of the lines that uvicorn logs, one for each request over `limit_concurrency`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seldom = _Seldom()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is logged."""
+        return record.msg != _OVER_LIMIT or self._seldom()
+
+
 def tell_of_full(logger: Logger) -> None:
-    """Log connections that cannot be accepted in one line, however many there are.
+    """Log connections that cannot be accepted or are refused in one line, however many there are.
 
     This becomes the exception handler of the running event loop.
     """
-    told_s = -math.inf
+    seldom = _Seldom()
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        nonlocal told_s
         if context.get("message") != _OUT_OF_FILES:
             loop.default_exception_handler(context)
-        elif loop.time() - told_s > FULL_TOLD_EVERY_S:
-            told_s = loop.time()
+        elif seldom():
             reason = f"{context.get('exception')}: raise `ulimit -n`, or lower http.connections.max"
             logger.warning("connections_not_accepted", reason=reason)
 
     asyncio.get_running_loop().set_exception_handler(handle)
+    logging.getLogger("uvicorn.error").addFilter(_FewRefusals())
 
 
 @asynccontextmanager

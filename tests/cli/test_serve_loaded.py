@@ -9,7 +9,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from controlplane.rest.ending import SHUTTING_DOWN
 from tests.cli.test_serve import LIFE, Service, running
 
 CLIENTS = 300
@@ -83,9 +82,9 @@ async def test_terminated_under_load_it_answers_in_connects_words(tmp_path: Path
         watching.close()
     assert code == 0
     assert "Traceback" not in told
-    assert statuses <= {200, 201, 409, 500, 503}
+    assert statuses <= {200, 201, 409, 503}
     assert b" 503 " in head.splitlines()[0]
-    assert json.loads(answer) == {"error_code": 503, "message": SHUTTING_DOWN}
+    assert json.loads(answer) == {"error_code": 503, "message": "Worker is shutting down"}
 
 
 async def _asking(client: httpx.AsyncClient, service: Service) -> list[int]:
@@ -96,6 +95,5 @@ async def _asking(client: httpx.AsyncClient, service: Service) -> list[int]:
         while True:
             made = await client.post(f"{service.url}/connectors", json=config)
             listed = await client.get(f"{service.url}/connectors")
-            assert made.status_code != 500 or made.json()["message"] == SHUTTING_DOWN
             statuses += [made.status_code, listed.status_code]
     return statuses

@@ -6,6 +6,7 @@ at the end. A pattern that Java refuses for another reason is taken here; none i
 takes.
 """
 
+import math
 import re
 
 from controlplane.core import java
@@ -26,11 +27,38 @@ def pattern_error(pattern: str) -> str | None:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """`Pattern.matches`, for patterns that mean the same in Python; others match nothing."""
+    """`Pattern.matches`, for patterns that mean the same in Python; others match nothing.
+
+    Nor does a pattern that Python might try in too many ways: a client chooses pattern and text.
+    """
+    if _ways(pattern, len(text)) > WAYS_MAX:
+        return False
     try:
         return re.fullmatch(pattern, text) is not None
     except re.error:
         return False
+
+
+WAYS_MAX = 1_000_000
+"""Ways to match a text that are tried: some 0.1 s."""
+
+_ATOM = re.compile(r"\\.|\[(?:\\.|[^\]\\])*+\]|\(\?", re.DOTALL)
+"""Escapes, character classes and beginnings of special groups: no quantifier is within them."""
+_QUANTIFIER = re.compile(r"[*+?{]+")
+_REPEATED_GROUP = re.compile(r"\)[*+{]")
+
+
+def _ways(pattern: str, length: int) -> float:
+    """Upper bound for the ways in which a pattern can match a text of some length."""
+    bare = _ATOM.sub("x", pattern)
+    if _REPEATED_GROUP.search(bare):
+        return math.inf
+    quantifiers = min(len(_QUANTIFIER.findall(bare)), _QUANTIFIERS_MAX)
+    return math.pow(length + 1, quantifiers) * (bare.count("|") + 1)
+
+
+_QUANTIFIERS_MAX = 20
+"""More quantifiers are too many for any text that is not empty."""
 
 
 class _Scan:

@@ -89,7 +89,9 @@ def parse(key: ConfigKey, text: str | None, find: FindClass) -> Value:
 
 _AROUND_COMMAS = " \t\n\v\f\r"
 _SHORTS = range(-(2**15), 2**15)
-_DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?)", re.ASCII)
+_DOUBLE = re.compile(
+    r"[+-]?(?:NaN|Infinity|(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?[fFdD]?)", re.ASCII
+)
 
 _HEXADECIMAL = re.compile(
     r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?\d+[fFdD]?", re.ASCII

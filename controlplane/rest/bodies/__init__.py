@@ -26,7 +26,7 @@ from controlplane.rest.bodies.binding import (
 )
 from controlplane.rest.bodies.faults import ENTITIES, Fault, source
 from controlplane.rest.bodies.tokens import Kind, Token, Tokens
-from controlplane.rest.errors import BadRequest, Failed, RestError
+from controlplane.rest.errors import BadRequest, BodyTooLarge, Failed, RestError
 
 Config = dict[str, str | None]
 
@@ -56,6 +56,7 @@ def create(body: bytes | None, profile: Profile) -> Create:
         raise _missing(profile, _null("createRequest", method))
     if found.get("config") is None:
         raise _missing(profile, _null("connectorConfig", _GET), "field config")
+    _check_aliases(found["config"])
     offsets = found.get("initial_offsets")
     return Create(
         found.get("name"),
@@ -70,13 +71,25 @@ def config(body: bytes | None, profile: Profile) -> Config:
     found: Config | None = _read(body, texts, profile, plain.texts)
     if found is None:
         raise _missing(profile, _null("connectorConfig", _GET))
+    _check_aliases(found)
     return found
 
 
 def patch(body: bytes | None, profile: Profile) -> Config | None:
     """Read the body of `PATCH /connectors/{c}/config`; None: null, see `null_patch`."""
     found: Config | None = _read(body, texts, profile, plain.texts)
+    _check_aliases(found or {})
     return found
+
+
+ALIASES_MAX = 1_000
+"""Most transformations and predicates of a config: validating one costs as much as 200 keys."""
+
+
+def _check_aliases(config: Config) -> None:
+    lists = (config.get(key) for key in ("transforms", "predicates"))
+    if sum(aliases.count(",") + 1 for aliases in lists if aliases) > ALIASES_MAX:
+        raise BodyTooLarge(f"The config has more than {ALIASES_MAX} transforms and predicates")
 
 
 def null_patch(profile: Profile) -> RestError:

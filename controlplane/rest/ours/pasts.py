@@ -1,22 +1,19 @@
 """`GET /connectors/{c}/history` and `POST /connectors/{c}/undo`: what was, and putting it back."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from threading import Event
 from typing import Any
 
 from controlplane.asof import cut_at, read_records
 from controlplane.core.commands import RestoreConnector
 from controlplane.core.entry import Entry, Position
-from controlplane.core.history import Event as Change
-from controlplane.core.history import Reading
+from controlplane.core.history import Event, Reading
 from controlplane.core.moments import UnknownMoment, position_text, read_position
 from controlplane.core.shown import json_line
 from controlplane.core.shown_records import document, of_event
 from controlplane.core.state import ClusterState, Topics
 from controlplane.core.undo import restoration
-from controlplane.event_loop import sliced
+from controlplane.event_loop import in_thread, sliced
 from controlplane.logs.log import ReadableLog
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import OK, Answer, BadQuestion, NotFound
@@ -41,19 +38,14 @@ async def show_history(call: Call) -> Answer:
     records = await read_records(log, state, name)
     if not records:
         raise NotFound(f"No record of this log concerns a connector {name}")
-    page: Page[Change] = Page(
+    page: Page[Event] = Page(
         call,
         lambda event: position_text(event.entry.position, state.topics),
         lambda after: _spelled(after, state.topics),
         await _known_changes(call, log, state, records),
     )
     reading = Reading(name, state.profile, state.topics)
-    left = Event()
-    try:
-        work = partial(_fill, page, records, reading, left.is_set, whole=with_records)
-        changed = await asyncio.to_thread(work)
-    finally:
-        left.set()
+    changed = await in_thread(partial(_fill, page, records, reading, whole=with_records))
     page.check_begun()
     shown: dict[str, Any] = {
         "connector": name,
@@ -68,7 +60,7 @@ async def show_history(call: Call) -> Answer:
 
 async def _known_changes(
     call: Call, log: ReadableLog, state: ClusterState, records: Sequence[Entry]
-) -> Callable[[Change], bool] | None:
+) -> Callable[[Event], bool] | None:
     """Tell which changes lie before `after=`, if it is a record of something else; else None."""
     after = call.asked("after")
     position = None if after is None else _position(after, state.topics)
@@ -76,7 +68,7 @@ async def _known_changes(
         return None
     ends = (await cut_at(log, after, state.topics, state.ends_by_topic)).ends
 
-    def is_known(change: Change) -> bool:
+    def is_known(change: Event) -> bool:
         topic, partition, offset = change.entry.position
         seen = ends.get(topic, ())
         return partition < len(seen) and offset < seen[partition]
@@ -85,7 +77,7 @@ async def _known_changes(
 
 
 def _fill(
-    page: Page[Change],
+    page: Page[Event],
     records: list[Entry],
     reading: Reading,
     left: Callable[[], bool],
@@ -109,7 +101,7 @@ def _fill(
     return list(changed.values())
 
 
-def _changes(records: Iterable[Entry], reading: Reading) -> Iterator[tuple[Entry, Change | None]]:
+def _changes(records: Iterable[Entry], reading: Reading) -> Iterator[tuple[Entry, Event | None]]:
     """The changes by each record, then None for the end of that record."""
     for entry in records:
         for event in reading.apply(entry):

@@ -1,5 +1,7 @@
 """`GET /commands`: who asked for what, when, and what became of it. Secrets are hidden."""
 
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 from controlplane.core.codec import decode_command
@@ -8,7 +10,7 @@ from controlplane.core.moments import read_time_ms
 from controlplane.core.order import Ordering
 from controlplane.core.records import CommandAccepted, CommandFinished, CommandRefused, Invalid
 from controlplane.core.redact import redacted_refusal, redacted_value
-from controlplane.event_loop import sliced
+from controlplane.event_loop import in_thread, sliced
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import OK, Answer
 from controlplane.rest.ours.pages import Page
@@ -68,25 +70,34 @@ async def show_trail(call: Call) -> Answer:
     assert log is not None  # else this endpoint is not there
     state, notices = await call.then()
     topic = state.topics.commands
-    rows: dict[str, Row] = {}
+    ordering = Ordering()
     if topic in await log.topics():
         stop = state.ends_by_topic.get(topic, [0])
-        ordering = Ordering()
         async for batch in log.read([topic], stop={topic: stop}):
             async for entry in sliced(batch.entries()):
                 ordering.keep(ordering.rank(entry))
-        async for entry in sliced(ordering.entries()):
-            _note(entry, rows)
     page: Page[Row] = Page(call, lambda row: row.begun.command_id)
-    async for row in sliced(rows.values()):
+    await in_thread(partial(_fill, page, ordering.entries(), call))
+    page.check_begun()
+    return Answer(OK, {"commands": page.rows, "next": page.next}).noticed(notices)
+
+
+def _fill(page: Page[Row], entries: Iterable[Entry], call: Call, left: Callable[[], bool]) -> None:
+    """Fill a page with commands until it is full or the client has left."""
+    rows: dict[str, Row] = {}
+    for entry in entries:
+        _note(entry, rows)
+        if left():
+            return
+    for row in rows.values():
+        if left():
+            return
         if not _is_wanted(row, call):
             continue
         if page.is_in(row):
             page.put(row.shown(), len(row.entry.value or b""))
         elif page.next is not None:
-            break
-    page.check_begun()
-    return Answer(OK, {"commands": page.rows, "next": page.next}).noticed(notices)
+            return
 
 
 def _note(entry: Entry, rows: dict[str, Row]) -> None:

@@ -24,6 +24,12 @@ LOCAL_DOMAINS = ("localhost", "local", "internal", "home.arpa", "lan", "svc")
 """Domains in which no stranger can register a name: reserved by RFC 6761, 6762 and 8375 and by
 ICANN, or used by routers and Kubernetes and not delegated in the public DNS."""
 
+HEADER_MAX = 300
+"""Longest `Host` header that is looked at: a DNS name has at most 253 characters.
+
+The bound keeps patterns with several `*` quick, which take a power of the length to fail.
+"""
+
 _HOST = re.compile(r"(?:\[(?P<v6>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
 
 
@@ -54,6 +60,8 @@ class Hosts:
 
 def host_name(header: str) -> str | None:
     """The name or address in a `Host` header, in lower case; None for a malformed header."""
+    if len(header) > HEADER_MAX:
+        return None
     found = _HOST.fullmatch(header.strip())
     if found is None:
         return None

@@ -1,0 +1,111 @@
+"""Texts that clients choose are read in a time that grows as their length.
+
+Each text is read in a process of its own: a pattern that tries too much would never come back, and
+keeps the interpreter from every other thread meanwhile.
+"""
+
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from controlplane.core.commands import PutConfig, size_of
+from controlplane.core.configdef.regexes import matches
+from controlplane.logs.memory import MemoryLog
+from controlplane.observe import silent
+from controlplane.rest.server import tell_of_full
+from tests.controller.scene import plane_on
+from tests.rest.plane import ORDERS, asked
+from tests.rest.serving import catalogue, client_of
+
+PATIENCE_S = 120
+"""Each took hours before; now it takes milliseconds beside the start of Python."""
+
+READS = {
+    "an Accept header with blanks in a parameter": (
+        "from controlplane.rest.requests import _ACCEPTED as pattern;"
+        "assert pattern.fullmatch('a/b;c=' + ' ' * 7_900 + ';!') is None"
+    ),
+    "an Accept header with many parameters": (
+        "from controlplane.rest.requests import _ACCEPTED as pattern;"
+        "assert pattern.fullmatch('a/b' + ';c= ' * 1_900 + '=;!') is None"
+    ),
+    "a reference that nobody closes in the value of a secret": (
+        "from controlplane.core.redact import redacted_text as hide;"
+        "assert ':' not in hide('password=${' + ':' * 250_000)[10:]"
+    ),
+    "a fraction of a million digits": (
+        "from controlplane.core.configdef.values import _DOUBLE as pattern;"
+        "assert pattern.fullmatch('1' * 1_000_000 + 'x') is None"
+    ),
+    "topics.regex that can match in many ways": (
+        "from controlplane.core.configdef.regexes import matches;"
+        "assert not any(matches(one, 'a' * 60 + '!')"
+        " for one in ('(a+)+', '(a|a)*', 'a?' * 60 + 'a' * 60, '.*.*.*.*.*.*.*b'))"
+    ),
+}
+
+
+@pytest.mark.parametrize("code", READS.values(), ids=READS)
+def test_a_text_of_a_client_does_not_stop_the_server(code: str) -> None:
+    """It is read, or refused."""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matched"),
+    [
+        ("orders-.*", "orders-dlq", True),
+        ("(orders|users)-[*+]?.*", "users-dlq", True),
+        (r"\w+\.dlq", "orders.dlq", True),
+        ("(?:a|b)-.+", "c-1", False),
+    ],
+)
+def test_an_ordinary_topics_regex_is_matched(pattern: str, text: str, *, matched: bool) -> None:
+    """Also with groups, classes and a few quantifiers."""
+    assert matches(pattern, text) is matched
+
+
+async def test_a_config_of_too_many_transformations_is_refused() -> None:
+    """The validation of each answers with 40 keys."""
+    path = "/connector-plugins/FileStreamSourceConnector/config/validate"
+    async with asked() as (_, client):
+        for number, status in ((100, 200), (1_001, 413)):
+            aliases = ",".join(f"t{at}" for at in range(number))
+            for method, at in (("PUT", path), ("PATCH", "/connectors/orders/config")):
+                answer = await client.request(method, at, json=ORDERS | {"transforms": aliases})
+                assert (answer.status_code == 413) == (status == 413)
+
+
+def test_the_size_of_a_config_counts_the_members_of_lists() -> None:
+    """Each may be a transformation, so a short text can be long work."""
+    assert size_of(PutConfig("c", {"transforms": ",".join(["t"] * 500)})) >= 500
+
+
+async def test_after_the_end_commands_are_refused_in_connects_words() -> None:
+    """At `/` with 503, which may be tried again; beneath `/compat` with 500, as by a worker."""
+    async with plane_on(MemoryLog(), plugins=catalogue()) as plane:
+        pass
+    async with client_of(plane.app) as client:
+        for base, status in (("", 503), ("/compat/3.9", 500)):
+            answer = await client.post(f"{base}/connectors", json={"name": "n", "config": ORDERS})
+            told = {"error_code": status, "message": "Worker is shutting down"}
+            assert (answer.status_code, answer.json()) == (status, told)
+
+
+async def test_refused_requests_are_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Uvicorn logs each of them."""
+    refusing = logging.getLogger("uvicorn.error")
+    tell_of_full(silent())
+    try:
+        for _ in range(5):
+            refusing.warning("Exceeded concurrency limit.")
+        refusing.warning("something else")
+    finally:
+        for one in list(refusing.filters):
+            refusing.removeFilter(one)
+    assert [record.message for record in caplog.records] == [
+        "Exceeded concurrency limit.",
+        "something else",
+    ]
