@@ -113,7 +113,7 @@ def copy_of_the_project(target: Path) -> None:
     """The code, what its core is tested with, and nothing else."""
     for name in ("controlplane", "tests/core", "tests/oracle"):
         shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "tests/conftest.py", "tests/jars.py"):
+    for name in ("pyproject.toml", "tests/conftest.py", "tests/jars.py", "tests/patience.py"):
         shutil.copy(ROOT / name, target / name)
 
 

@@ -373,8 +373,8 @@ MUTATIONS = [
     Mutation(
         "a topic that is used twice is gone",
         "core/evolve/status.py",
-        "        if activity is None:\n",
-        "        if activity is None or topic in self._topics.items.get(name, {}):\n",
+        "        if activity is not None:\n",
+        "        if activity is not None and topic not in self._topics.items.get(name, {}):\n",
         "A4",
     ),
     Mutation(

@@ -113,7 +113,7 @@ def test_what_is_archived_is_compared(tmp_path: Path) -> None:
     assert (found.read, found.fresh, len(found.segments), found.wrong) == (2, 1, 1, "")
     assert found.segments[0].start == 2
     found = answer(tmp_path, config(1, b"[]"), config(2))
-    assert "offset 1 cannot be archived: another record is archived there" in found.wrong
+    assert "connect-configs@1 cannot be archived: another record is archived there" in found.wrong
     assert (found.fresh, found.segments) == (0, ())
 
 
