@@ -1,4 +1,8 @@
-"""pytest collects `*.scenario`: each file is one test, and its failure shows what differs."""  # noqa: INP001 - no package
+"""Plugin for pytest: each `*.scenario` file is one test, and its failure shows what differs.
+
+pytest loads this module in every run of an environment in which the package is installed (entry
+point `pytest11`). Whatever plays scenarios is therefore imported with the first scenario only.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -6,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from controlplane.scenario.parse import BadScenario
-from controlplane.scenario.run import play, read, report
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -28,7 +29,7 @@ class ScenarioFile(pytest.File):
 
 
 class Different(Exception):
-    """A scenario prints something else than is written in it. The message shows what."""
+    """A scenario prints something else than is written in it, or is none. The message shows it."""
 
 
 class ScenarioItem(pytest.Item):
@@ -36,14 +37,20 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         """Play it."""
-        scenario = read(Path(self._shown()))
+        from controlplane.scenario.parse import BadScenario  # noqa: PLC0415 - see above
+        from controlplane.scenario.run import play, read, report  # noqa: PLC0415
+
+        try:
+            scenario = read(Path(self._shown()))
+        except BadScenario as bad:
+            raise Different(str(bad)) from None
         text = report(scenario, asyncio.run(play(scenario)))
         if text:
             raise Different(text)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_: Any) -> Any:
         """What differs; a traceback only for what is a defect of ours."""
-        if isinstance(excinfo.value, Different | BadScenario):
+        if isinstance(excinfo.value, Different):
             return str(excinfo.value)
         return super().repr_failure(excinfo)
 

@@ -1,0 +1,57 @@
+"""pytest collects scenarios in any project of an environment that has the package."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.tidy.source import ROOT
+
+SCENARIO = ROOT / "scenarios" / "json" / "empty-values.scenario"
+
+
+def run_pytest(folder: Path) -> tuple[int, str]:
+    """Run pytest in a project that has scenarios and no configuration at all."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_scenarios_are_tests_anywhere(tmp_path: Path) -> None:
+    """A file of a foreign project passes as it passes here."""
+    shutil.copy(SCENARIO, tmp_path)
+    code, output = run_pytest(tmp_path)
+    assert code == 0, output
+    assert "1 passed" in output
+
+
+def test_a_scenario_that_differs_fails_with_what_differs(tmp_path: Path) -> None:
+    """The failure shows the step, without a traceback."""
+    changed = SCENARIO.read_text(encoding="utf-8").replace("config@0", "config@7", 1)
+    (tmp_path / "changed.scenario").write_text(changed, encoding="utf-8")
+    code, output = run_pytest(tmp_path)
+    assert code == 1
+    assert "config@7" in output
+    assert "Traceback" not in output
+
+
+def test_a_file_that_is_no_scenario_fails_with_a_sentence(tmp_path: Path) -> None:
+    """The file and line are named."""
+    (tmp_path / "bad.scenario").write_text("walk w1\n----\n", encoding="utf-8")
+    code, output = run_pytest(tmp_path)
+    assert code == 1
+    assert "bad.scenario:1" in output
+    assert "Traceback" not in output
+
+
+def test_the_plugin_costs_other_projects_nothing(tmp_path: Path) -> None:
+    """Without a scenario nothing of the package but the plugin itself is imported."""
+    code = "import sys\n\n\ndef test_a():\n    assert 'msgspec' not in sys.modules\n"
+    (tmp_path / "test_a.py").write_text(code)
+    status, output = run_pytest(tmp_path)
+    assert status == 0, output
