@@ -104,6 +104,11 @@ OTHER_EDGES = (
                 status(("status-topic-t:ZZZZZZZZZZc", ONE_TOPIC)),
                 at("status.topics", "c", "t", "topic"),
             ),
+            Probe(
+                "key `status-topic-t:connecto😀b`: the separator is eleven UTF-16 units long",
+                status(("status-topic-t:connecto😀b", ONE_TOPIC)),
+                at("status.topics", "b", "t", "topic"),
+            ),
         ),
         "That a reset uses the value's names is in `AbstractHerder#resetConnectorActiveTopics`.",
     ),
