@@ -75,9 +75,7 @@ def test_capturing_again_adds_nothing(tmp_path: Path) -> None:
 def test_another_record_at_a_place_is_refused(tmp_path: Path, goes_on: bool) -> None:
     """Whether the log is read from its beginning or from where the archive ends."""
     archive(tmp_path, configs(0, 1, 2))
-    with pytest.raises(
-        ArchiveConflict, match="configs@2 cannot be archived: another record"
-    ):
+    with pytest.raises(ArchiveConflict, match="configs@2 cannot be archived: another record"):
         capture(tmp_path, log_of([*configs(0, 1), *configs(2, 3, value=b"[]")]), goes_on=goes_on)
     assert len(archived(cluster_in(tmp_path))) == 3
 
@@ -85,18 +83,14 @@ def test_another_record_at_a_place_is_refused(tmp_path: Path, goes_on: bool) -> 
 def test_a_record_where_the_archive_has_none_is_refused(tmp_path: Path) -> None:
     """What was compacted away does not come back."""
     archive(tmp_path, configs(0, 2))
-    with pytest.raises(
-        ArchiveConflict, match="configs@1 cannot be archived: the archive has none"
-    ):
+    with pytest.raises(ArchiveConflict, match="configs@1 cannot be archived: the archive has none"):
         capture(tmp_path, log_of(configs(0, 1, 2)), goes_on=False)
 
 
 def test_a_record_before_the_archive_begins_is_refused(tmp_path: Path) -> None:
     """Segments lie in the order of offsets, and none is put in front."""
     archive(tmp_path, configs(5, 6))
-    with pytest.raises(
-        ArchiveConflict, match=r"configs@4 .*: the archive begins behind it"
-    ):
+    with pytest.raises(ArchiveConflict, match=r"configs@4 .*: the archive begins behind it"):
         capture(tmp_path, log_of(configs(4, 5, 6)), goes_on=False)
 
 
