@@ -169,9 +169,11 @@ _ESCAPES: Final = {"\b": r"\b", "\t": r"\t", "\n": r"\n", "\f": r"\f", "\r": r"\
 
 def _escape(found: re.Match[str]) -> str:
     char = found[0]
+    if char in _ESCAPES:
+        return _ESCAPES[char]
     units = char.encode("utf-16-be", "surrogatepass").hex().upper()
     pairs = [units[start : start + 4] for start in range(0, len(units), 4)]
-    return _ESCAPES.get(char) or "".join(rf"\u{unit}" for unit in pairs)
+    return "".join(rf"\u{unit}" for unit in pairs)
 
 
 def _quoted(text: str) -> str:

@@ -23,6 +23,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from controlplane.core.commands import TEXT_IN_A_PART
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.profiles import Profile, UnknownRelease, resolve
 from controlplane.event_loop import LARGE, apart
@@ -165,13 +166,15 @@ class App:
 
 
 def _parts(body: Any) -> int:
-    """Number of members of an answer, as far as they are worth counting."""
+    """Number of members of an answer, as far as they are worth counting; long texts are several."""
     count, waiting = 0, [body]
     for value in waiting:
         if isinstance(value, Mapping):
             waiting += islice(value.values(), LARGE)
         elif isinstance(value, list | tuple):
             waiting += islice(value, LARGE)
+        elif isinstance(value, str):
+            count += len(value) // TEXT_IN_A_PART
         count += 1
         if count > LARGE:
             break

@@ -14,7 +14,7 @@ from controlplane.controller.controller import Closed, TimedOut
 from controlplane.controller.outside import OutsideFailed
 from controlplane.controller.turns import TooMany
 from controlplane.core import views
-from controlplane.core.commands import AnyCommand, PatchConfig
+from controlplane.core.commands import AnyCommand, PatchConfig, size_of
 from controlplane.core.java import hash_map_order
 from controlplane.core.plan import GroupOffsets, Rejected
 from controlplane.core.profiles import KIP, Profile
@@ -346,7 +346,8 @@ async def _planned(call: Call, planner: Planner, command: AnyCommand) -> Answer:
     decided = await planner.plan(command, profile=call.profile, believe_hooks=True)
     if isinstance(decided, Rejected):
         raise refused(decided)
-    return Answer(OK, plans.shown(decided, call.profile.release))
+    showing = partial(plans.shown, decided, call.profile.release)
+    return Answer(OK, await apart(showing, size_of(command)))
 
 
 async def _done(call: Call, commands: Commands, command: AnyCommand) -> Answer:

@@ -1,11 +1,13 @@
 """`GET /diff`: what differs between two moments, as facts of the core."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from controlplane.core import shown
 from controlplane.core.diff import Change, diff, differences, is_known
 from controlplane.core.state import ClusterState
-from controlplane.event_loop import sliced
+from controlplane.event_loop import in_thread
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import OK, Answer, BadQuestion, NotFound
 from controlplane.rest.ours.pages import Page
@@ -27,16 +29,28 @@ async def show_differences(call: Call) -> Answer:
     page: Page[Change] = Page(call, _place)
     before = await call.service.follower.state_at(begin, call.profile)
     after = await call.then()
-    found = _changes(before.state, after.state, call.asked("connector"))
-    async for change in sliced(found):
+    await in_thread(partial(_fill, page, before.state, after.state, call.asked("connector")))
+    page.check_begun()
+    told = {"profile": call.profile.release, "changes": page.rows, "next": page.next}
+    return Answer(OK, told).noticed((*before.notices, *after.notices))
+
+
+def _fill(
+    page: Page[Change],
+    before: ClusterState,
+    after: ClusterState,
+    connector: str | None,
+    left: Callable[[], bool],
+) -> None:
+    """Fill a page with the differences until it is full or the client has left."""
+    for change in _changes(before, after, connector):
         if page.is_in(change):
             row = _document(change)
             page.put(row, len(shown.json_line(row)))
         elif page.next is not None:
-            break
-    page.check_begun()
-    told = {"profile": call.profile.release, "changes": page.rows, "next": page.next}
-    return Answer(OK, told).noticed((*before.notices, *after.notices))
+            return
+        if left():
+            return
 
 
 def _changes(before: ClusterState, after: ClusterState, name: str | None) -> Any:

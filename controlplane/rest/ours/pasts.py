@@ -13,7 +13,7 @@ from controlplane.core.shown import json_line
 from controlplane.core.shown_records import document, of_event
 from controlplane.core.state import ClusterState, Topics
 from controlplane.core.undo import restoration
-from controlplane.event_loop import in_thread, sliced
+from controlplane.event_loop import in_thread
 from controlplane.logs.log import ReadableLog
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import OK, Answer, BadQuestion, NotFound
@@ -54,7 +54,7 @@ async def show_history(call: Call) -> Answer:
         "next": page.next,
     }
     if with_records:
-        shown["records"] = [document(entry) async for entry in sliced(changed)]
+        shown["records"] = await in_thread(partial(_documents, changed))
     return Answer(OK, shown).noticed(notices)
 
 
@@ -107,6 +107,11 @@ def _changes(records: Iterable[Entry], reading: Reading) -> Iterator[tuple[Entry
         for event in reading.apply(entry):
             yield entry, event
         yield entry, None
+
+
+def _documents(records: Iterable[Entry], left: Callable[[], bool]) -> list[Any]:
+    """Records for people, until the client has left: a large one takes long."""
+    return [document(entry) for entry in records if not left()]
 
 
 def _spelled(after: str, topics: Topics) -> str:
