@@ -2,7 +2,7 @@
 
 A step is whatever a process does to files, as Python's audit events tell it: nothing is patched.
 
-Usage: python -m tests.replay.dying EVENTS WITHIN NUMBER MODULE [WORD...]
+Usage: python -m tests.replay.dying EVENTS WITHIN NUMBER IS_LINKED MODULE [WORD...]
 """
 
 import os
@@ -35,6 +35,8 @@ class Moment(NamedTuple):
     within: str
     """What the file's path contains."""
     number: int
+    is_linked: bool = False
+    """True counts only files that the process itself has linked before, so no abandoned drafts."""
 
 
 def before_manifest(number: int) -> Moment:
@@ -44,17 +46,21 @@ def before_manifest(number: int) -> Moment:
 
 def behind_manifest(number: int) -> Moment:
     """A part counts, and nobody knows: the manifest has its name, and still that of its draft."""
-    return Moment(frozenset({"os.remove"}), "/_manifest/", number)
+    return Moment(frozenset({"os.remove"}), "/_manifest/", number, is_linked=True)
 
 
 def die_at(moment: Moment) -> None:
     """Have this process be killed at a moment, and whatever it has started."""
     steps = count()
+    linked: set[str] = set()
 
     def look(event: str, arguments: tuple[Any, ...]) -> None:
-        if event not in moment.events or moment.within not in str(arguments[0]):
+        if event not in STEPS or moment.within not in (path := str(arguments[0])):
             return
-        if next(steps) == moment.number:
+        counts = event in moment.events and (path in linked or not moment.is_linked)
+        if event == "os.link":
+            linked.add(path)
+        if counts and next(steps) == moment.number:
             os.killpg(0, signal.SIGKILL)
 
     sys.addaudithook(look)
@@ -82,7 +88,7 @@ def at_every_step(folder: Path, first: Work, then: Work, every: int = 1) -> None
 
 def killed_at(moment: Moment, module: str, *words: str) -> None:
     """Run a module that is killed at a moment; to which it must come."""
-    told = (",".join(moment.events), moment.within, str(moment.number))
+    told = (",".join(moment.events), moment.within, str(moment.number), str(int(moment.is_linked)))
     with _started(__name__, *told, module, *words) as process:
         _, complaint = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == -signal.SIGKILL, complaint
@@ -119,9 +125,10 @@ def _started(module: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def main(events: str, within: str, number: str, module: str, *words: str) -> None:
+def main(events: str, within: str, number: str, is_linked: str, module: str, *words: str) -> None:
     """Run a module with its words, and be killed."""
-    die_at(Moment(frozenset(events.split(",")), within, int(number)))
+    names = frozenset(events.split(","))
+    die_at(Moment(names, within, int(number), is_linked=bool(int(is_linked))))
     sys.argv = [module, *words]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

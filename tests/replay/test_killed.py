@@ -6,7 +6,9 @@ from pathlib import Path
 
 from controlplane.core.profiles import Profile
 from replay.archive.verify import verified
+from tests.recorded import HISTORIES
 from tests.replay.archived import capture, cluster_in, log_of, replayed, served
+from tests.replay.dying import before_manifest, behind_manifest, killed_at
 from tests.replay.dying_history import FEW, first_of
 from tests.replay.test_appending import archived
 from tests.tidy.source import ROOT
@@ -46,3 +48,14 @@ def test_whoever_is_killed_leaves_an_archive_that_is_sound(tmp_path: Path) -> No
     assert found == sorted(found), "from some step on the append is there"
     assert {half, whole} == {*found}
     assert leftovers > len(folders) // 2
+
+
+def test_killed_again_it_has_archived_what_it_wrote(tmp_path: Path) -> None:
+    """The second capture removes the draft of the first before its own manifest counts."""
+    log = HISTORIES / f"{HISTORY}.log.jsonl"
+    words = ("replay", "capture", f"lab={log}", str(tmp_path))
+    manifests = tmp_path / "cluster=lab" / "_manifest"
+    killed_at(before_manifest(0), *words)
+    assert list(manifests.glob("*.json")) == []
+    killed_at(behind_manifest(0), *words)
+    assert len(list(manifests.glob("*.json"))) == 1
