@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from tests.kafka.pasts import Past, removed
 from tests.kafka.real import Broker
 from tests.kafka.writing import NewTopic, in_order, reading, writer
 from tests.modes import exposed
+from tests.patience import PATIENCE_S
 from tests.replay.cli.calling import started, wait_for
 from tests.replay.dying import before_manifest, behind_manifest, killed_at
 from tests.replay.spark.capturing import little_at_a_time
@@ -36,6 +38,9 @@ pytestmark = [
     pytest.mark.broker,
     pytest.mark.parametrize("broker", RELEASES if PROVE else RELEASES[-1:], indirect=True),
 ]
+
+TRIED_AGAIN = "tried again\n"
+"""End of the line that tells of a cluster that is away."""
 
 
 def words(past: Past, jars: Path, folder: Path) -> tuple[str, ...]:
@@ -53,6 +58,16 @@ def words(past: Past, jars: Path, folder: Path) -> tuple[str, ...]:
 def batches(checkpoint: Path, kind: str) -> set[str]:
     """The micro-batches that have begun (`offsets`), or are known to be done (`commits`)."""
     return {one.name for one in checkpoint.glob(f"{kind}/[0-9]*")}
+
+
+def told_until(lines: Iterable[str], end: str) -> list[str]:
+    """Lines that a process writes, up to the first that ends like this."""
+    told = []
+    for line in lines:
+        told.append(line)
+        if line.endswith(end):
+            return told
+    raise AssertionError(told)
 
 
 async def test_killed_it_goes_on(
@@ -87,12 +102,15 @@ async def test_a_cluster_that_is_away_stops_no_other(
     """It is tried again; Ctrl-C ends both."""
     name, *rest = words(past, kafka_jars, tmp_path)
     with started(name, "nobody=kafka://127.0.0.1:1", *rest) as capture:
+        assert capture.stderr is not None
+        async with asyncio.timeout(PATIENCE_S):
+            told = await asyncio.to_thread(told_until, capture.stderr, TRIED_AGAIN)
         first = tmp_path / "archive" / "cluster=real" / "_manifest" / "0000000001.json"
         await asyncio.to_thread(wait_for, first)
         capture.send_signal(signal.SIGINT)
-        _, told = await asyncio.to_thread(capture.communicate)
-    assert capture.returncode == 130
-    again = {line.partition(": ")[0] for line in told.splitlines() if line.endswith("tried again")}
+        told += await asyncio.to_thread(capture.stderr.readlines)
+        assert await asyncio.to_thread(capture.wait) == 130
+    again = {line.partition(": ")[0] for line in told if line.endswith(TRIED_AGAIN)}
     assert again == {"nobody"}
 
 
