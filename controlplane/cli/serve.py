@@ -207,6 +207,7 @@ async def _serve(
     front = Front(protection, service.dialect, own)
     opened = _commanding if service.commands else _following
     limits, tls = _within_files(protection.limits), protection.tls
+    front.check()
     tell_of_full(front.logger)
     async with AsyncExitStack() as stack:
         known, log = await stack.enter_async_context(opened(service, front.logger, loggers))

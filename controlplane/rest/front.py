@@ -1,6 +1,6 @@
 """What a service shows of itself to the network: its application, protected and measured."""
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controlplane.core.profiles import Profile
 from controlplane.observe import Logger
@@ -22,6 +22,14 @@ class Front:
         self._metrics = Metrics()
         self.logger = self._metrics.noticing(logger)
 
+    def check(self) -> None:
+        """Refuse settings that cannot be used, while no log is open yet.
+
+        Raises:
+            SettingsError: a file of credentials cannot be used, or another setting.
+        """
+        protected(_unreachable, self.protection, dialect=self._dialect)
+
     def before(self, service: Service) -> ASGIApp:
         """The application of a service, as it may be listened on.
 
@@ -32,3 +40,7 @@ class Front:
         app = self._metrics.exposing(App(service, self.logger), service)
         guarded = protected(app, self.protection, dialect=self._dialect, logger=self.logger)
         return self._metrics.counting(guarded, self._dialect)
+
+
+async def _unreachable(_: Scope, __: Receive, ___: Send) -> None:
+    raise AssertionError("an application that only stands for another one was asked")

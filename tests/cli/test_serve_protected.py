@@ -127,3 +127,14 @@ async def test_administrators_are_encrypted(tmp_path: Path, prefix: str) -> None
 def test_settings_that_cannot_be_used(told: str, reason: str) -> None:
     """One sentence, and it does not begin."""
     assert reason in refusal(call("serve", LIFE, "--port", 0, "--override", told))
+
+
+def test_a_file_of_passwords_that_is_none_leaves_the_log_untouched(tmp_path: Path) -> None:
+    """Bad input changes nothing: no log is made, no topic is added."""
+    passwords, log = tmp_path / "passwords", tmp_path / "state.db"
+    passwords.write_text("ada:banana:x\n", "utf-8")
+    passwords.chmod(0o600)
+    told = f"auth.password.file={passwords}"
+    said = refusal(call("serve", f"sqlite:///{log}", "--port", 0, "--override", told))
+    assert f"{passwords}:1: " in said
+    assert not log.exists()
