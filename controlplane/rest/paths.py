@@ -63,7 +63,7 @@ _OPEN = {
     "loggers": "logger",
     "connector-plugins": "plugin",
 }
-"""What an open segment of a template holds, by the segment in front of it."""
+"""Names of the open segments of a template, by the segment in front of each."""
 
 
 def path_of(template: tuple[str, ...]) -> tuple[str, list[str]]:
@@ -129,7 +129,7 @@ def _refuse_malformed(path: str, profile: Profile) -> None:
 
 
 def _leaves_root(path: str) -> bool:
-    """Whether `..` lead above the root."""
+    """True if `..` lead above the root."""
     depth = 0
     for part in path.split("/")[1:]:
         name = unquote(part.partition(";")[0])
@@ -171,7 +171,7 @@ def _refuse_ambiguous(path: str, profile: Profile) -> None:
 
 
 def _is_found(pattern: re.Pattern[str] | None, path: str, names: str) -> bool:
-    """Whether a path is ambiguous; None asks for escapes that are no UTF-8."""
+    """True if a path is ambiguous; None asks for escapes that are no UTF-8."""
     if pattern is None:
         return "\ufffd" in unquote(names.encode("ascii", "ignore").decode())
     return pattern.search(path if pattern is _PATH_PARAMETERS else names) is not None

@@ -59,7 +59,7 @@ class Plugins:
         self.more = tuple(more)
         """Plugins beside a catalogue; they hide nothing of Kafka's own."""
         self.trusting = trusting
-        """Whether a class that is not known is taken to be there; a worker refuses it."""
+        """True if an unknown class is taken to be there; a worker refuses it."""
         self._at: dict[str, ClassPath] = {}
 
     def at(self, profile: Profile) -> ClassPath:

@@ -30,7 +30,7 @@ class ClassPath:
     ) -> None:
         self._own, self._profile = own, profile
         self.trusting = trusting
-        """Whether a class that is not known is taken to be there."""
+        """True if an unknown class is taken to be there."""
         present = [one for row in found if (one := row.as_of(profile)) is not None]
         self.plugins = tuple(one for one in present if self._is_listed(one))
         self._defective = [one for one in present if one.defect is not None]
@@ -39,7 +39,7 @@ class ClassPath:
         self._ready: dict[tuple[Any, ...], Definition] = {}
 
     def _is_listed(self, plugin: Plugin) -> bool:
-        """Whether a worker takes a class for a plugin when it looks for plugins."""
+        """True if a worker takes a class for a plugin when it looks for plugins."""
         if plugin.defect in {None, "abstract"}:
             return plugin.defect is None
         return not self._profile.plugins_instantiated and plugin.type not in CONNECTORS

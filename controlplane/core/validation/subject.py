@@ -95,5 +95,5 @@ _PLUGIN_KEY = re.compile(r"(key|value|header)\.converter|(transforms|predicates)
 
 @lru_cache(maxsize=1_000)
 def _names_plugin(key: str) -> bool:
-    """Whether the key is one of Connect's own that names a plugin."""
+    """True if the key is one of Connect's own that names a plugin."""
     return _PLUGIN_KEY.fullmatch(key) is not None

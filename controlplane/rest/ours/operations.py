@@ -22,7 +22,7 @@ _WRITTEN: Answers = {OK: ref("Connector"), CREATED: ref("Connector")}
 
 
 class Operation(NamedTuple):
-    """What is told of an operation beside its path and its parameters."""
+    """An operation of the document, without its path and its parameters."""
 
     id: str
     summary: str

@@ -45,7 +45,7 @@ class Page(Generic[T]):
         """What to give as `after=` for the next page; None: this is the last."""
 
     def is_in(self, row: T) -> bool:
-        """Whether the next row belongs on the page; `next` is set as soon as one comes too late."""
+        """True if the next row belongs on the page; `next` is set as soon as one comes too late."""
         place = self._place(row)
         before, count = self._last, self._count
         self._count = count + 1 if place == before else 1
