@@ -43,7 +43,7 @@ class Event(NamedTuple):
         "--after",
         "since",
         former=("--since",),
-        metavar="ID|MOMENT",
+        metavar="ID",
         help="Continue behind the event with this `id`, or a record: config@57. [default: now]",
     ),
     named_option(
