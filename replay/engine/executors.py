@@ -6,6 +6,7 @@ What others find comes back as a whole, thing by thing, in the order in which th
 
 import pickle
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -67,7 +68,7 @@ class Processes:
         others = {*active_children()}
         with ProcessPoolExecutor(slots, get_context("spawn")) as pool:
             try:
-                with _unheard(signal.SIGINT):  # Ctrl-C is for us alone: children inherit that
+                with unheard(signal.SIGINT):  # Ctrl-C is for us alone: children inherit that
                     futures = [pool.submit(packed, work, thing) for thing in things]
                 for thing, future in zip(things, futures, strict=True):
                     yield unpacked(future.result(), work, thing)
@@ -84,13 +85,29 @@ class Processes:
 
 
 @contextmanager
-def _unheard(number: signal.Signals) -> Iterator[None]:
-    """What is started meanwhile never hears a signal."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+def unheard(number: signal.Signals) -> Iterator[None]:
+    """Put a signal off until the end of the block; processes started meanwhile never get it.
+
+    A mask holds for one thread. Another thread, a progress bar's, may still take the signal, and
+    Python then runs the handler in the main thread, between two steps of starting a process. So
+    the handler is exchanged, too.
+    """
+    heard: list[int] = []
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    is_main = threading.current_thread() is threading.main_thread()
+    handler = (
+        signal.signal(number, lambda heard_number, _: heard.append(heard_number))
+        if is_main
+        else None
+    )
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if is_main:
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if heard:
+            signal.raise_signal(number)
 
 
 def packed(work: "Work[T, F]", thing: T) -> bytes | None:

@@ -1,0 +1,44 @@
+"""Ctrl-C while processes are being started ends the command after they have been started."""
+
+import signal
+import threading
+import time
+
+import pytest
+
+from replay.engine.executors import unheard
+
+
+def start_while_interrupted(thread: threading.Thread, steps: list[str]) -> None:
+    """Start something while another thread takes a Ctrl-C."""
+    with unheard(signal.SIGINT):
+        assert thread.ident is not None
+        signal.pthread_kill(thread.ident, signal.SIGINT)
+        for _ in range(50):
+            time.sleep(0)  # Python runs handlers between two steps of the main thread
+        steps.append("started")
+
+
+def test_an_interrupt_taken_by_another_thread_waits_until_processes_have_started() -> None:
+    """A progress bar's thread takes the signal, and no process is left half started."""
+    bar, steps = threading.Event(), list[str]()
+    thread = threading.Thread(target=bar.wait)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start_while_interrupted(thread, steps)
+        assert steps == ["started"]
+    finally:
+        bar.set()
+        thread.join()
+
+
+def test_the_handler_and_the_mask_are_as_before() -> None:
+    """The next Ctrl-C interrupts as usual."""
+    handler, mask = signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    with unheard(signal.SIGINT):
+        pass
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == mask
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
