@@ -319,7 +319,7 @@ async def test_fenced_in_the_middle_of_a_plan(log: Log) -> None:
 
 
 async def test_gone_in_the_middle_of_a_plan(tmp_path: Path) -> None:
-    """Said at once, for trying again will not help; once the file is back the command is ended."""
+    """Told when the settings' patience is over; once the file is back the command is ended."""
     path, elsewhere = tmp_path / "state.db", tmp_path / "elsewhere.db"
     log = await SqliteLog.open(path)
 
@@ -327,7 +327,7 @@ async def test_gone_in_the_middle_of_a_plan(tmp_path: Path) -> None:
         if done.name == "tasks":
             path.rename(elsewhere)
 
-    async with plane_on(log, plugins=PLUGINS, stepped=stepped) as plane:
+    async with plane_on(log, IMPATIENT, plugins=PLUGINS, stepped=stepped) as plane:
         await plane.execute(connector("orders"))
         for command in (StopConnector("orders"), ResumeConnector("orders")):
             with pytest.raises(LogError, match="deleted or replaced: open it again"):

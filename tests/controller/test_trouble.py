@@ -184,7 +184,7 @@ async def test_the_file_is_gone(tmp_path: Path, *, replaced: bool) -> None:
     """Nothing is acknowledged into a file that nobody will find again."""
     path = tmp_path / "state.db"
     log = await SqliteLog.open(path)
-    async with plane_on(log) as plane:
+    async with plane_on(log, Settings(limits=Limits(write_patience_ms=50))) as plane:
         await plane.execute(CreateConnector("orders", {"connector.class": "lab.Source"}))
         before = await written(log, CONFIG)
         for moved in ("-wal", ""):
