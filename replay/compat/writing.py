@@ -82,12 +82,12 @@ ENDPOINTS: tuple[tuple[str, str], ...] = (
     ("rest_all_plugins", f"GET /connector-plugins/{{p}}/config {_NONE}"),
     ("rest_loggers", f"GET and PUT /admin/loggers {_NONE.replace('is', 'are')}"),
     ("rest_health", f"GET /health {_NONE}"),
+    ("patches_configs", "PATCH /connectors/{c}/config is answered 405"),
 )
 """Endpoints that not every release has, and what a worker without one answers."""
 
 WHILE_MIXED: tuple[tuple[str, str], ...] = (
     ("creates_in_state", "POST /connectors with initial_state is refused"),
-    ("patches_configs", "PATCH /connectors/{c}/config is answered 405"),
     ("restart_requests", "a restart with includeTasks or onlyFailed is taken for a plain one"),
 )
 """Requests that only the newer release understands, and what becomes of them while a worker of the

@@ -143,6 +143,12 @@ class _Yaml(yaml.SafeLoader):
         """A number with a point; what is none after all (`.inf`) is for Python to refuse."""
         return _Literal(self.construct_scalar(node))
 
+    def integer(self, node: yaml.ScalarNode) -> int:
+        """A whole number; Python refuses to write one that is very long (`0xff…`, `9:9:…`)."""
+        number: int = self.construct_yaml_int(node)
+        str(number)
+        return number
+
     def words(self, node: yaml.ScalarNode) -> str:
         """A text as it stands there."""
         return str(self.construct_scalar(node))
@@ -180,6 +186,7 @@ def _parts(node: yaml.Node) -> Iterator[yaml.Node]:
 
 _Yaml.add_constructor("tag:yaml.org,2002:timestamp", _Yaml.words)
 _Yaml.add_constructor("tag:yaml.org,2002:float", _Yaml.number)
+_Yaml.add_constructor("tag:yaml.org,2002:int", _Yaml.integer)
 
 
 def document_in(text: str, suffix: str = "") -> Any:

@@ -28,6 +28,8 @@ HOSTILE = {
     "maps in maps": (multiplied("{name: x}", "{{connectors: [{}]}}"), "aliases repeat more than"),
     "merged maps": (multiplied("{k: v}", "{{<<: [{}]}}"), "aliases repeat more than"),
     "too deep": ("[" * 2_000 + "]" * 2_000, "cannot be parsed"),
+    "a number to base 60": (f"name: x\nconfig: {{a: {'9:' * 3_000}9}}", "cannot be parsed"),
+    "a number to base 16": (f"name: x\nconfig: {{a: 0x{'f' * 4_000}}}", "cannot be parsed"),
     "half a name": (f'name: "a\\ud800"\n{CONFIG}', "half of a surrogate pair"),
 }
 

@@ -85,6 +85,12 @@ def test_unassigned_comes_before_running() -> None:
         ),
         (
             "3.9",
+            "3.6",
+            None,
+            "when all workers are of 3.6.2, PATCH /connectors/{c}/config is answered 405",
+        ),
+        (
+            "3.9",
             "4.3",
             None,
             "when all workers are of 4.3.0, GET /connectors/{c}/tasks-config is an",
