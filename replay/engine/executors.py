@@ -95,7 +95,7 @@ def unheard(number: signal.Signals) -> Iterator[None]:
     heard: list[int] = []
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
     is_main = threading.current_thread() is threading.main_thread()
-    handler = (
+    previous = (
         signal.signal(number, lambda heard_number, _: heard.append(heard_number))
         if is_main
         else None
@@ -104,7 +104,7 @@ def unheard(number: signal.Signals) -> Iterator[None]:
         yield
     finally:
         if is_main:
-            signal.signal(number, handler)
+            signal.signal(number, previous)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if heard:
             signal.raise_signal(number)

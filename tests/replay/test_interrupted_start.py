@@ -33,12 +33,12 @@ def test_an_interrupt_taken_by_another_thread_waits_until_processes_have_started
         thread.join()
 
 
-def test_the_handler_and_the_mask_are_as_before() -> None:
+def test_the_next_interrupt_and_the_mask_are_as_before() -> None:
     """The next Ctrl-C interrupts as usual."""
-    handler, mask = signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    before, mask = signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, [])
     with unheard(signal.SIGINT):
         pass
-    assert signal.getsignal(signal.SIGINT) is handler
+    assert signal.getsignal(signal.SIGINT) is before
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == mask
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
