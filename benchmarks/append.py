@@ -106,7 +106,7 @@ def embedded(batch_records: int) -> Callable[[Path, float], Figure]:
 
 
 def unchecked(append: Callable[[Path, float], Figure]) -> Callable[[Path, float], Figure]:
-    """The same without checksums, as it was before there were any."""
+    """The same log without checksums, as earlier versions wrote it."""
 
     def run(path: Path, seconds: float) -> Figure:
         with patch("controlplane.logs.sqlite.rows.checksum", lambda *_: None):

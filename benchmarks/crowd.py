@@ -1,4 +1,4 @@
-"""How long `/health` waits while others send what is as large, or as odd, as may be.
+"""Waiting times of `/health` while others send the largest and oddest requests.
 
     python -m benchmarks.crowd [--seconds 6]
 
@@ -81,7 +81,7 @@ def _tasks() -> bytes:
 
 
 class Measured(NamedTuple):
-    """What one kind of large request did to itself and to others."""
+    """Measurement of one kind of large request, and of `/health` beside it."""
 
     statuses: set[int]
     took_s: list[float]

@@ -342,7 +342,7 @@ def _warn(service: Service, problems: Iterable[str]) -> None:
 
 
 CLASSES_NAMED = 5
-"""How many classes that are not known are named at start-up."""
+"""Number of unknown classes that are named at start-up."""
 
 
 def _note_unknown_classes(service: Service, state: ClusterState) -> None:

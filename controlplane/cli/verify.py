@@ -305,7 +305,7 @@ def _summary(compared: Compared) -> str:
 
 
 def _left_out(verdict: Verdict, requests: int) -> str:
-    """How many answers are not compared, and why."""
+    """Number of answers that are not compared, by reason."""
     reasons = []
     if verdict.beyond:
         reasons.append(f"{verdict.beyond} are offsets of sinks, which no log of Connect has")

@@ -57,7 +57,7 @@ def _looks_first(command: AnyCommand) -> bool:
 
 
 PROBE_S = 1.0
-"""How long a write that changes nothing may take until the log counts as unavailable."""
+"""Time that a write without a change may take until the log counts as unavailable."""
 
 Clock = Callable[[], int]
 

@@ -56,7 +56,7 @@ class _Excerpt:
         return self._items(value, depth - 1) if shown == [] else shown
 
     def _takes(self, shown: Any) -> bool:
-        """Whether a text, a number or an empty container fits; it is counted if it does."""
+        """True if a text, a number or an empty container fits; it is then counted."""
         room = self._room - len(json.dumps(shown)) - 2
         if room < 0:
             return False

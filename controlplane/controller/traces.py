@@ -72,7 +72,7 @@ def _is_storable(ended: Outcome) -> bool:
 
 
 def _is_flat_enough(config: Mapping[str, Any]) -> bool:
-    """Whether the command topic can hold a config: foreign ones nest more deeply than JSON may."""
+    """True if the command topic can hold a config: foreign ones nest more deeply than JSON may."""
     level: list[Any] = [config]
     for _ in range(NESTED_MOST):
         level = [member for item in level for member in _members(item)]
@@ -127,7 +127,7 @@ def ended(trace: CommandTrace) -> Outcome | Rejected | None:
 
 
 def is_of(trace: CommandTrace, command: AnyCommand) -> bool:
-    """Whether this was the command that was accepted."""
+    """True if this was the accepted command."""
     accepted = command_of(trace)
     if isinstance(command, RestoreConnector) and getattr(accepted, "moment", None) is None:
         command = msgspec.structs.replace(command, moment=None)  # earlier versions did not keep it

@@ -193,4 +193,4 @@ class Asked(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     at_ms: int
     principal: str = "anonymous"
     keyed: bool = True
-    """Whether the asker chose the id, and may use it again. Only then is the answer stored."""
+    """True if the client chose the id and may repeat it. Only then is the answer stored."""

@@ -81,7 +81,7 @@ def differences(before: ClusterState, after: ClusterState) -> Iterator[Change]:
 
 
 def is_known(state: ClusterState, name: str) -> bool:
-    """Whether a state has any fact about a connector, be it only an offset that is left of it."""
+    """True if a state has any fact about a connector, even only a leftover offset."""
     nothing = ClusterState(state.profile)
     return any(True for look in _LOOKS for _ in look(state, name, nothing))
 

@@ -45,7 +45,7 @@ class EscapeLevel(NamedTuple):
     ends: list[int]
     """Positions right behind each former escape, ascending."""
     original_ends: list[int]
-    """The same positions in the text of the level above."""
+    """Positions in the text of the level above that match these."""
     above: "EscapeLevel | None"
     """The level that still has these escapes; None: the original text."""
 
@@ -58,7 +58,7 @@ class EscapeLevel(NamedTuple):
 
 
 def has_escapes(text: str) -> bool:
-    """Whether there are escapes that can disguise a secret."""
+    """True if a text has escapes that can disguise a secret."""
     return _HIDING.search(text) is not None
 
 

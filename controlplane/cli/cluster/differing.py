@@ -35,7 +35,7 @@ class Difference(NamedTuple):
     before: Any
     after: Any
     words: str | None = None
-    """How the server describes the change; None: it is described here."""
+    """Description of the change by the server; None: it is described here."""
     record: Mapping[str, Any] | None = None
     """The record that the difference is due to; None: unknown, or a file wants it."""
 

@@ -31,7 +31,7 @@ SUFFIXES = (".json", ".properties", *YAML)
 """Files of a directory that are taken; others lie there for something else."""
 
 REPEATED_MOST = 10_000
-"""How many values the aliases of a YAML document may add to it."""
+"""Number of values that the aliases of a YAML document may add to it."""
 
 Config = dict[str, str | None]
 
@@ -155,7 +155,7 @@ class _Yaml(yaml.SafeLoader):
 
 
 def _repeated(root: yaml.Node) -> int:
-    """How many values aliases stand for, beyond those that are written.
+    """Number of values for which aliases stand, beyond those that are written.
 
     Raises:
         yaml.YAMLError: one stands for something that it is in.

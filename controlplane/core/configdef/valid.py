@@ -193,12 +193,12 @@ def check_class(value: JavaClass, interface: str) -> None:
 
 
 def is_abstract(value: JavaClass) -> bool:
-    """Whether a class is abstract: it is declared so, or only classes within it are plugins."""
+    """True for an abstract class: declared so, or only classes within it are plugins."""
     return value.defect == "abstract" or bool(value.nested)
 
 
 def abstract(value: JavaClass) -> str:
-    """That a class is abstract, with the classes within it that can be used."""
+    """Error for an abstract class; names the classes within it that can be used."""
     told = "is abstract and cannot be created."
     return f"{told} Did you mean {', '.join(value.nested)}?" if value.nested else told
 
