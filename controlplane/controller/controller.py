@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from controlplane.controller.performing import (
 )
 from controlplane.controller.reading import Reader, topics_concerned
 from controlplane.controller.refusals import Refusals
+from controlplane.controller.retrying import retried
 from controlplane.controller.together import Together
 from controlplane.controller.turns import Turns
 from controlplane.controller.wording import not_written, timed_out
@@ -289,9 +291,7 @@ class Controller:
 
     async def _decide_and_perform(self, job: "_Job") -> Ended:
         asked = job.asked
-        if _looks_first(asked.command):
-            await self._read_to_end()  # foreign hands write, too
-        state = await self._knowing(asked.command, job.profile)
+        state = await retried(partial(self._looked_up, job), self._limits)
         decision = await self._deciding.decided(state, asked.command)
         job.begun = True  # up to here nothing has been written
         if isinstance(decision, Rejected):
@@ -311,6 +311,12 @@ class Controller:
 
     def _answered(self, state: ClusterState, asked: Asked, plan: Plan) -> Plan:
         return answered(state, asked.command, plan, self._deciding.context.plugins)
+
+    async def _looked_up(self, job: "_Job") -> ClusterState:
+        """The state that a command is decided on."""
+        if _looks_first(job.asked.command):
+            await self._read_to_end()  # foreign hands write, too
+        return await self._knowing(job.asked.command, job.profile)
 
     async def _knowing(self, command: AnyCommand, profile: Profile | None = None) -> ClusterState:
         """The state as a release knows it, with all in it that the command may concern."""

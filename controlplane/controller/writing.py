@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from controlplane.controller.limits import Limits
 from controlplane.controller.reading import Reader
+from controlplane.controller.retrying import retried
 from controlplane.core.commands import Asked
-from controlplane.core.entry import Headers, Position
+from controlplane.core.entry import Headers
 from controlplane.core.partitioner import partition_of
 from controlplane.core.plan import Draft
 from controlplane.event_loop import sliced
@@ -53,14 +55,13 @@ class Writing:
             (COMMAND_ID, asked.command_id.encode("utf-8", "surrogatepass")),
             (PRINCIPAL, asked.principal.encode("utf-8", "surrogatepass")),
         )
-        places = [(one.topic, await self._partition(one)) async for one in sliced(drafts)]
-        await self._reader.follow({topic for topic, _ in places})  # or it never reads them back
+        places = await retried(partial(self._places, drafts), self._limits)
         at_ms = self._now_ms()  # last, so that times ascend as the log does
         records = [
             Record(*place, at_ms, draft.key, draft.value, headers)
             for place, draft in zip(places, drafts, strict=True)
         ]
-        positions = await self._persist(records)
+        positions = await retried(partial(self._log.append, records, self._epoch), self._limits)
         try:
             async with asyncio.timeout(self._limits.write_patience_ms / 1_000):
                 await self._reader.passed(positions)
@@ -68,18 +69,11 @@ class Writing:
             raise LogUnavailable("what was written could not be read back") from None
         return len(records)
 
-    async def _persist(self, records: Sequence[Record]) -> Sequence[Position]:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._limits.write_patience_ms / 1_000
-        pause_ms = self._limits.retry_first_ms
-        while True:
-            try:
-                return await self._log.append(records, self._epoch)
-            except LogUnavailable:
-                if loop.time() + pause_ms / 1_000 > deadline:
-                    raise
-            await asyncio.sleep(pause_ms / 1_000)
-            pause_ms = min(2 * pause_ms, self._limits.retry_last_ms)
+    async def _places(self, drafts: Sequence[Draft]) -> list[tuple[str, int]]:
+        """Topic and partition of each draft; the reader follows these topics from now on."""
+        places = [(one.topic, await self._partition(one)) async for one in sliced(drafts)]
+        await self._reader.follow({topic for topic, _ in places})  # or it never reads them back
+        return places
 
     async def _partition(self, draft: Draft) -> int:
         """Where Kafka's partitioner puts a key; a connector's own topic is made if it is missing.

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from controlplane.core.commands import (
     AlterOffsets,
     CreateConnector,
     OffsetChange,
+    PatchConfig,
     PauseConnector,
     ResetOffsets,
     ResumeConnector,
@@ -21,7 +22,7 @@ from controlplane.core.commands import (
 )
 from controlplane.core.plan import AnyAction, Done, HookOutcome
 from controlplane.core.plugins import Plugin
-from controlplane.logs.log import LogError, LogUnavailable
+from controlplane.logs.log import Ends, LogError, LogUnavailable
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.plane import ControlPlane, Refusal, Settings
@@ -177,6 +178,42 @@ async def test_slow_hooks_keep_nobody_waiting(log: MemoryLog) -> None:
             await plane.execute(PauseConnector("users"))
     finally:
         held.set()
+
+
+class Away(MemoryLog):
+    """A log that answers no question for a while."""
+
+    refusals = 0
+    """Questions that it will not answer."""
+
+    async def topics(self) -> Mapping[str, int]:
+        """Topics and their numbers of partitions, once the log is back."""
+        self._refuse()
+        return await super().topics()
+
+    async def ends(self, topics: Iterable[str]) -> Ends:
+        """Ends of the partitions, once the log is back."""
+        self._refuse()
+        return await super().ends(topics)
+
+    def _refuse(self) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise LogUnavailable("it is away")
+
+
+@pytest.mark.parametrize("patched", [False, True], ids=["writes", "reads-first"])
+async def test_a_command_waits_for_a_log_that_cannot_be_read(*, patched: bool) -> None:
+    """As it waits for one that cannot be written: what a command reads comes before its writes."""
+    log = Away()
+    command = PatchConfig("orders", {"topic": "t"}) if patched else STOP
+    for topic, partitions in ((CONFIG, 1), ("connect-offsets", 5), ("connect-status", 5)):
+        await log.create_topic(topic, partitions)
+    await log.append([configured("orders")])
+    async with plane_on(log, Settings(limits=Limits(retry_first_ms=1))) as plane:
+        log.refusals = 2
+        await plane.execute(command)
+        assert not log.refusals
 
 
 @pytest.mark.parametrize("replaced", [True, False], ids=["replaced", "deleted"])
