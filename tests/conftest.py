@@ -17,6 +17,7 @@ from random import Random
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # Before anything imports them: suites that are no test modules by name explain their asserts, too.
 pytest.register_assert_rewrite("tests.laws.commands", "tests.logs.contract", "tests.logs.reading")
@@ -57,8 +58,20 @@ def _profiles() -> None:
     common = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
     settings.register_profile("test", common, max_examples=150, derandomize=True, database=None)
     settings.register_profile("prove", common, max_examples=10_000)
-    wanted = "prove" if PROVE else "test"
-    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", wanted))
+    wanted = os.environ.get("HYPOTHESIS_PROFILE", "prove" if PROVE else "test")
+    settings.load_profile(wanted)
+    if wanted == "test":
+        _ignore_literals()
+
+
+def _ignore_literals() -> None:
+    """Keep hypothesis from drawing literals of the modules that are imported by now.
+
+    With them the examples of a test would depend on the tests before it and on every literal of
+    the code. Hypothesis has no setting for this.
+    """
+    assert callable(providers._get_local_constants)
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 _profiles()

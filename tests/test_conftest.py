@@ -84,17 +84,17 @@ def test_a():
 """A test that prints all random input it gets, from hypothesis and from a source of its own."""
 
 
-def drawn(folder: Path, **environment: str) -> str:
+def drawn(folder: Path, test: str = DRAWN, **environment: str) -> str:
     """Random input of a test in a run of its own."""
     tests = folder / "tests"
     tests.mkdir(parents=True)
     shutil.copy(CONFTEST, tests)
     (folder / "pytest.ini").write_text(CONFIG)
-    (tests / "test_case.py").write_text(DRAWN)
+    (tests / "test_case.py").write_text(test)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-s", "tests/test_case.py"],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], **environment},
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(folder), **environment},
         capture_output=True,
         text=True,
         check=True,
@@ -114,3 +114,13 @@ def test_a_proof_draws_fresh_input(tmp_path: Path) -> None:
     assert first.rpartition(" ")[2] != second.rpartition(" ")[2]
     repeated = [drawn(tmp_path / f"again-{run}", SEED="7", **fewer) for run in range(2)]
     assert repeated[0] == repeated[1]
+
+
+def test_examples_do_not_depend_on_what_is_imported(tmp_path: Path) -> None:
+    """A test draws the same alone and behind others, before and after a literal has changed."""
+    for run in ("first", "second"):
+        (tmp_path / run).mkdir()
+        (tmp_path / run / "literals.py").write_text(f"NUMBERS = {list(range(1_000, 1_100))}")
+    alone = drawn(tmp_path / "first")
+    behind_others = drawn(tmp_path / "second", test="import literals\n" + DRAWN)
+    assert alone == behind_others
