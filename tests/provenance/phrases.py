@@ -1,0 +1,23 @@
+"""Runs of words that two texts have in common, whatever their case, markup and punctuation."""
+
+import re
+from collections.abc import Iterator
+
+LONGEST = 5
+"""Words that two sentences about the same thing may have in common by chance."""
+
+_MARKUP = re.compile(r"<[^>]*>|[`\"]")
+_WORD = re.compile(r"\w(?:[\w'.%$-]*\w)?")
+
+Phrase = tuple[str, ...]
+
+
+def words(text: str) -> list[str]:
+    """Words of a text in lower case; the dotted name of a setting is one word."""
+    return _WORD.findall(_MARKUP.sub(" ", text).lower())
+
+
+def phrases(text: str, length: int = LONGEST + 1) -> Iterator[Phrase]:
+    """Every run of so many words."""
+    found = words(text)
+    return (tuple(found[at : at + length]) for at in range(len(found) - length + 1))

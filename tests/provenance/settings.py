@@ -1,0 +1,45 @@
+"""The files of `controlplane/catalogues/`, read as plain JSON: settings and their descriptions."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tests.conftest import ROOT
+
+FOLDER = ROOT / "controlplane" / "catalogues"
+VARIANTS = ("$Key", "$Value")
+"""Suffixes of the two classes that share the settings of one transformation."""
+HIDDEN = "internal."
+"""Prefix of settings for which Kafka itself has no documentation."""
+
+Setting = tuple[str, str]
+"""Scope and name. The scope is a key of `definitions.json`, or a class without its variant."""
+
+
+def catalogue(name: str) -> Any:
+    """Content of one file."""
+    return json.loads((FOLDER / name).read_text(encoding="utf-8"))
+
+
+def scope_of(class_name: str) -> str:
+    """Scope of a class's settings."""
+    for variant in VARIANTS:
+        class_name = class_name.removesuffix(variant)
+    return class_name
+
+
+def settings() -> Iterator[Setting]:
+    """Every setting of every release; those of two variants of a class come twice."""
+    for scope, keys in catalogue("definitions.json").items():
+        yield from ((scope, key["name"]) for key in keys)
+    for plugin in catalogue("plugins.json"):
+        yield from ((scope_of(plugin["class"]), key["name"]) for key in plugin.get("config", ()))
+
+
+def descriptions() -> Mapping[Setting, str]:
+    """The description of each setting."""
+    return {
+        (scope, name): text
+        for scope, texts in catalogue("descriptions.json").items()
+        for name, text in texts.items()
+    }

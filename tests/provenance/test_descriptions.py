@@ -1,0 +1,44 @@
+"""`controlplane/catalogues/descriptions.json`: one own sentence or two for each setting."""
+
+import json
+import re
+
+from tests.provenance.settings import FOLDER, HIDDEN, descriptions, settings
+
+FEWEST, MOST = 5, 30
+"""Words of a description."""
+
+MARKUP = re.compile(r"</?\w+/?>|&\w+;|\s{2}|\n")
+
+
+def test_each_setting_has_a_description() -> None:
+    """No setting lacks its description, and no description is without a setting."""
+    assert descriptions().keys() == {
+        (scope, name) for scope, name in settings() if not name.startswith(HIDDEN)
+    }
+
+
+def test_descriptions_are_short_and_plain() -> None:
+    """They are sentences of a few words, without HTML."""
+    lengths = {setting: len(text.split()) for setting, text in descriptions().items()}
+    assert {setting for setting, words in lengths.items() if not FEWEST <= words <= MOST} == set()
+    unfinished = {text for text in descriptions().values() if not text.endswith(".")}
+    assert unfinished == set()
+    assert {text for text in descriptions().values() if MARKUP.search(text)} == set()
+
+
+def test_clients_share_their_descriptions() -> None:
+    """A setting of all clients means the same in each, but for what is listed here."""
+    own_meaning = {"interceptor.classes", "request.timeout.ms", "retries"}
+    told: dict[str, set[str]] = {}
+    for (scope, name), text in descriptions().items():
+        if scope in {"producer", "consumer", "admin", "mirror"}:
+            told.setdefault(name, set()).add(text)
+    assert {name for name, texts in told.items() if len(texts) > 1} == own_meaning
+
+
+def test_the_file_is_in_order() -> None:
+    """Sorted, one setting per line: changes are easy to review."""
+    text = (FOLDER / "descriptions.json").read_text(encoding="utf-8")
+    content = json.loads(text)
+    assert text == json.dumps(content, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
