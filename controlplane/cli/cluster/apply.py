@@ -10,7 +10,7 @@ from controlplane.cli.cluster.doing import Told, dry_run_option, each
 from controlplane.cli.cluster.files import Wanted, read_wanted
 from controlplane.cli.cluster.output import output_option
 from controlplane.cli.cluster.validating import validate
-from controlplane.cli.cluster.verbs import changes
+from controlplane.cli.cluster.verbs import creates
 from controlplane.cli.cluster.waiting import RUNS, wait_for, wait_options
 from controlplane.core.diff import Aspect
 from controlplane.core.shown import change
@@ -37,15 +37,15 @@ def files_options(command: Command) -> Command:
     return file(name(command))
 
 
-@changes("apply", files_options, wait_options, dry_run_option, output_option)
-async def apply(  # noqa: PLR0913 - click gives one argument per option
-    api: Api,
-    files: tuple[str, ...],
-    name: str | None,
-    wait_s: float | None,
-    output: str,
-    *,
-    dry_run: bool,
+def _read(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Replace the names of files by the connectors in them."""
+    files, name = arguments.pop("files"), arguments.pop("name")
+    return {**arguments, "wanted": {one.name: one for one in read_wanted(files, name)}}
+
+
+@creates("apply", _read, files_options, wait_options, dry_run_option, output_option)
+async def apply(
+    api: Api, wanted: Mapping[str, Wanted], wait_s: float | None, output: str, *, dry_run: bool
 ) -> None:
     """Make connectors be as files say: create, update, or leave alone what is so already.
 
@@ -54,7 +54,6 @@ async def apply(  # noqa: PLR0913 - click gives one argument per option
     anything is sent. An initial state and initial offsets are for connectors that are new. Of a dry
     run Kafka's workers can only validate the config, as kcctl has it done.
     """
-    wanted = {one.name: one for one in read_wanted(files, name)}
 
     async def act(one: str) -> Told:
         told = await _applied(api, wanted[one], dry_run=dry_run)

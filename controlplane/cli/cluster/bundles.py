@@ -9,6 +9,7 @@ Each of these steps may be repeated, so an import that broke off is simply done 
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from controlplane.cli.cluster.files import read_text
 from controlplane.cli.cluster.offsets import Offset, alteration
 from controlplane.cli.cluster.output import output_option
 from controlplane.cli.cluster.selecting import Selection, selected
-from controlplane.cli.cluster.verbs import asks, changes, verb
+from controlplane.cli.cluster.verbs import asks, creates, verb
 from controlplane.cli.cluster.waiting import RUNS, wait_for, wait_options
 from controlplane.cli.failing import FOUND, Refused, write
 from controlplane.cli.printing import note
@@ -140,23 +141,29 @@ async def _topics(api: Api, name: str) -> list[str]:
 # --- import -------------------------------------------------------------------------------------
 
 
-@changes(
+def _prepared(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Replace the name of the file by the connectors in it."""
+    file, name = arguments.pop("file"), arguments.pop("name")
+    return {**arguments, "wanted": {one.name: one for one in _renamed(_read(file), name)}}
+
+
+@creates(
     "import",
+    _prepared,
     click.argument("file", shell_complete=complete_files),
     click.option("-n", "--name", metavar="NAME", help="Another name; for a bundle of one."),
     wait_options,
     dry_run_option,
     output_option,
 )
-async def import_(  # noqa: PLR0913 - click gives one argument per option
-    api: Api, file: str, name: str | None, wait_s: float | None, output: str, *, dry_run: bool
+async def import_(
+    api: Api, wanted: Mapping[str, Carried], wait_s: float | None, output: str, *, dry_run: bool
 ) -> None:
     """Make the connectors of a bundle, with their offsets and their target state.
 
     One that is there with the same config, and is stopped, is given the offsets: so an import that
     broke off is finished.
     """
-    wanted = {one.name: one for one in _renamed(_read(file), name)}
 
     async def act(one: str) -> Told:
         told = await _imported(api, wanted[one], dry_run=dry_run)

@@ -1,6 +1,6 @@
 """`diff`: how connectors differ from files, or from how they were at another moment."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -55,6 +55,18 @@ class Difference(NamedTuple):
         return {"connector": self.connector, **facts, **values, **known}
 
 
+def _prepared(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Replace the names of files by the connectors in them.
+
+    Raises:
+        UsageError: neither files nor a moment are named, or both.
+    """
+    files, names, end = (arguments[name] for name in ("files", "names", "end"))
+    if bool(files) is (arguments["begin"] is not None) or (files and (names or end)):
+        raise click.UsageError("say -f FILE, or --from MOMENT and perhaps --to and names")
+    return {**arguments, "files": read_wanted(files) if files else []}
+
+
 @asks_now(
     "diff",
     click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete),
@@ -75,11 +87,12 @@ class Difference(NamedTuple):
         help="The other moment: config@57, a time, a vector. Ours. [default: now]",
     ),
     output_option,
+    prepare=_prepared,
 )
 async def diff(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     api: Api,
     names: tuple[str, ...],
-    files: tuple[str, ...],
+    files: Sequence[Wanted],
     begin: str | None,
     end: str | None,
     output: str,
@@ -88,10 +101,8 @@ async def diff(  # noqa: PLR0913, PLR0917 - click gives one argument per option
 
     Exit code 1: they do.
     """
-    if bool(files) is (begin is not None) or (files and (names or end)):
-        raise click.UsageError("say -f FILE, or --from MOMENT and perhaps --to and names")
     if files:
-        found = [one for wanted in read_wanted(files) for one in await _from_file(api, wanted)]
+        found = [one for wanted in files for one in await _from_file(api, wanted)]
     else:
         api.need("past to compare with")
         found = await _between(api, names, begin or "", end)

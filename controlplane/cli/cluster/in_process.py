@@ -8,7 +8,7 @@ service has the log open: then one speaks to the service.
 import getpass
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -23,6 +23,7 @@ from controlplane.core.context import Context
 from controlplane.core.profiles import KIP, resolve
 from controlplane.embedding import plane_settings
 from controlplane.follower import Follower
+from controlplane.logs.names import check_file, is_cluster, path_of
 from controlplane.logs.opening import open_log
 from controlplane.plane import ControlPlane
 from controlplane.rest.app import App
@@ -43,7 +44,7 @@ async def in_process(where: str, need: Need) -> AsyncIterator[httpx.AsyncClient]
     """
     file = os.environ.get(WORKER_FILE)
     told = configured(Path(file) if file else None, {}, ())
-    async with _written(where, told) if need is Need.WRITE else _read(where, told, need) as app:
+    async with _opened(where, told, need) as app:
         transport = AppTransport(app, _somebody())
         async with httpx.AsyncClient(transport=transport, base_url="http://log") as client:
             yield client
@@ -55,6 +56,20 @@ def _somebody() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # a container may know its user by number only
         return f"user {os.getuid()}"
+
+
+def _opened(where: str, told: Configuration, need: Need) -> AbstractAsyncContextManager[App]:
+    """Open the log as far as the command needs it.
+
+    Raises:
+        LogNotUsable: there is no such log, and the command makes none.
+    """
+    if need is Need.WRITE and not is_cluster(where):
+        check_file(path_of(where))
+    return _written(where, told) if need in _WRITING else _read(where, told, need)
+
+
+_WRITING = (Need.WRITE, Need.CREATE)
 
 
 @asynccontextmanager

@@ -26,6 +26,8 @@ ABOUT_LENGTH = 200
 
 Talk = Callable[Concatenate[Api, ...], Awaitable[None]]
 Option = Callable[[Any], Any]
+Prepare = Callable[[dict[str, Any]], dict[str, Any]]
+"""Arguments as the shell gives them → arguments of the command."""
 
 
 class Verb(click.Group):
@@ -93,11 +95,15 @@ def asks(name: str, *options: Option) -> Callable[[Talk], click.Command]:
     return functools.partial(_command, name, (*options, *_VIEW), Need.READ)
 
 
+def _as_given(arguments: dict[str, Any]) -> dict[str, Any]:
+    return arguments
+
+
 def asks_now(
-    name: str, *options: Option, need: Need = Need.READ
+    name: str, *options: Option, need: Need = Need.READ, prepare: Prepare = _as_given
 ) -> Callable[[Talk], click.Command]:
     """Make a command of `async def (api, …)` that asks, and says itself about when."""
-    return functools.partial(_command, name, options, need)
+    return functools.partial(_command, name, options, need, prepare=prepare)
 
 
 def changes(name: str, *options: Option) -> Callable[[Talk], click.Command]:
@@ -105,13 +111,28 @@ def changes(name: str, *options: Option) -> Callable[[Talk], click.Command]:
     return functools.partial(_command, name, options, Need.WRITE)
 
 
-def _command(name: str, options: tuple[Option, ...], need: Need, talk: Talk) -> click.Command:
+def creates(name: str, prepare: Prepare, *options: Option) -> Callable[[Talk], click.Command]:
+    """Make a command of `async def (api, …)` that creates connectors, and a log for them.
+
+    `prepare` reads the files that the arguments name, before a log is made.
+    """
+    return functools.partial(_command, name, options, Need.CREATE, prepare=prepare)
+
+
+def _command(
+    name: str,
+    options: tuple[Option, ...],
+    need: Need,
+    talk: Talk,
+    prepare: Prepare = _as_given,
+) -> click.Command:
     @functools.wraps(talk)
     def called(**arguments: Any) -> None:
         told = Cluster(**{field: arguments.pop(field) for field in Cluster._fields})
         asked = {field: arguments.pop(field, None) for field in _VIEW_FIELDS}
         view = {field: value for field, value in asked.items() if value is not None}
         needed = Need.PLAN if arguments.get("dry_run") else need
+        arguments = prepare(arguments)
 
         async def talked() -> None:
             async with connected(told, needed, view) as api:

@@ -36,6 +36,9 @@ class Need(Enum):
     PLAN = "plan"
     """Read it, and decide what would be written."""
     WRITE = "write"
+    """Write it; it has to be there."""
+    CREATE = "create"
+    """Write it; a log that is not there is made."""
 
 
 class Cluster(NamedTuple):

@@ -1,0 +1,86 @@
+"""A log that is not there: only what creates connectors makes one."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calling import call, refusal
+
+CHANGES = (
+    "stop orders",
+    "pause orders",
+    "resume orders",
+    "restart orders",
+    "restart task orders/0",
+    "delete orders --yes",
+    "delete offsets orders --yes",
+    "undo orders --to config@0 --yes",
+    "patch orders -s topic=lines",
+    "patch offsets orders --source-partition {} --source-offset {}",
+    "patch logger root INFO",
+    "offsets alter orders --source-partition {} --source-offset {}",
+    "offsets edit orders",
+    "offsets reset orders --yes",
+    "topics reset orders",
+)
+READS = (
+    "get",
+    "get offsets orders",
+    "describe orders",
+    "diff orders --from config@0",
+    "offsets orders",
+    "topics orders",
+    "plugins",
+    "history orders",
+    "commands",
+    "watch",
+    "bundle export orders",
+)
+
+
+@pytest.mark.parametrize("where", ["nope.db", "./nope.db", "sqlite:///nope.db"])
+@pytest.mark.parametrize("words", [*CHANGES, *READS])
+def test_a_misspelt_log_is_not_made(
+    words: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sentence says that the log is not there, and no file appears."""
+    monkeypatch.chdir(tmp_path)
+    assert refusal(call(*words.split(), "-c", where)) == "nope.db does not exist: check the path"
+    assert not [*tmp_path.iterdir()]
+
+
+BUNDLE = '{"bundle": 1, "connectors": [{"name": "a", "config": {}, "target_state": "STOPPED"}]}'
+CONFIG = "name=a\nconnector.class=FileStreamSource\nfile=a.txt\ntopic=a\n"
+
+
+@pytest.mark.parametrize("words", ["apply -f a.properties", "bundle import a.json"])
+def test_a_dry_run_makes_no_log(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dry run writes nothing, not even an empty log."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.properties").write_text(CONFIG, "ascii")
+    (tmp_path / "a.json").write_text(BUNDLE, "ascii")
+    said = call(*words.split(), "-c", "sqlite:///new.db", "--dry-run")
+    assert refusal(said) == "new.db does not exist: check the path"
+    assert not (tmp_path / "new.db").exists()
+
+
+@pytest.mark.parametrize("words", ["apply -f nowhere.json", "bundle import nowhere.json"])
+def test_a_file_that_cannot_be_read_makes_no_log(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are read before the log is made."""
+    monkeypatch.chdir(tmp_path)
+    assert "nowhere.json cannot be read" in refusal(call(*words.split(), "-c", "new.db"))
+    assert not [*tmp_path.iterdir()]
+
+
+def test_apply_makes_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With or without a scheme in front of its path."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.properties").write_text(CONFIG, "ascii")
+    for where in ("one.db", "sqlite:///other.db"):
+        said = call("apply", "-f", "a.properties", "-c", where)
+        assert (said.code, said.out) == (0, "a: created\n")
+    assert (tmp_path / "other.db").is_file()
