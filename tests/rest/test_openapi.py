@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.rest.openapi import Description
+from tests.rest.openapi import Description, kafkas_description
 from tests.rest.serving import served
 
-DESCRIPTIONS = Path(__file__).parent / "kafkas_openapi"
 LINES = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
 
 PATHS = {
@@ -25,11 +24,12 @@ PATHS = {
 
 
 @pytest.fixture
-def description(line: str) -> Description:
-    """What Kafka says of a release line."""
-    return Description(DESCRIPTIONS / f"connect_rest_{line.replace('.', '')}.yaml")
+def description(line: str, shared: Path) -> Description:
+    """Kafka's description of a release line."""
+    return Description(kafkas_description(shared, line))
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("line", LINES)
 async def test_answers_are_as_described(description: Description, line: str) -> None:
     """Each endpoint is there exactly if it is described, and answers what the schema says."""

@@ -27,8 +27,8 @@ from schemathesis.specs.openapi.checks import (
 from tests.conftest import PROVE
 from tests.patience import PATIENCE_S
 from tests.rest.at_work import SINK, SOURCE, at_work
+from tests.rest.openapi import kafkas_description
 
-DESCRIPTIONS = Path(__file__).parent / "kafkas_openapi"
 RELEASES = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
 EXAMPLES = 10
 """For each operation and kind of request: some 300 requests for a release, always the same ones."""
@@ -73,22 +73,23 @@ AMENDED: tuple[tuple[Amend, str], ...] = (
 """Where Kafka's description is not kept to, and why; but for the first, by no worker either."""
 
 
-def described(release: str) -> schemathesis.BaseSchema:
+def described(file: Path) -> schemathesis.BaseSchema:
     """Kafka's description of a release, with what it should say."""
-    file = DESCRIPTIONS / f"connect_rest_{release.replace('.', '')}.yaml"
     document = yaml.safe_load(file.read_text(encoding="utf-8"))
     for amend, _ in AMENDED:
         amend(document["components"]["schemas"])
     return schemathesis.openapi.from_dict(document)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("release", RELEASES)
-async def test_answers_are_as_described(release: str) -> None:
+async def test_answers_are_as_described(release: str, shared: Path) -> None:
     """Every operation, with requests that are right, and with requests that are not."""
+    schema = described(kafkas_description(shared, release))
     async with at_work(release, files=FILES) as world:
         await asyncio.to_thread(_create, world.url)
         await world.settle()
-        statuses = await asyncio.to_thread(_ask_everything, described(release), world.url)
+        statuses = await asyncio.to_thread(_ask_everything, schema, world.url)
     assert {HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.NOT_FOUND} <= statuses
 
 
