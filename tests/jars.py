@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "jars"
 
@@ -62,7 +64,9 @@ def keytool() -> Path | None:
 
 
 def classpath(*artifacts: str, silent: bool = True) -> str:
-    """The class path of Maven artifacts, each `group:name:version`, with all they depend on.
+    """The class path of Maven artifacts, with all they depend on.
+
+    Each is `group:name:version`, or `group:name:version:classifier`.
 
     A binding of slf4j that prints nothing is in it, unless `silent` is False: then there is none.
     Safe to be called by several processes at once.
@@ -73,6 +77,35 @@ def classpath(*artifacts: str, silent: bool = True) -> str:
     wanted = (*(SILENT if silent else SILENT[:1]), *artifacts)
     remembered = CACHE / f"{hashlib.sha256(' '.join(wanted).encode()).hexdigest()[:16]}.path"
     return _remembered(remembered) or _resolve_once(wanted, remembered)
+
+
+def compiled(sources: Path, against: str, cache: Path) -> Path:
+    """The folder of compiled Java sources, below `cache`; made anew when a source has changed.
+
+    Raises:
+        JarsUnavailable: there is no Java compiler.
+    """
+    files = sorted(sources.rglob("*.java"))
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    folder = cache / digest
+    if not folder.exists():
+        _compile(files, folder, against)
+    return folder
+
+
+def _compile(files: list[Path], folder: Path, against: str) -> None:
+    compiler = javac()
+    if compiler is None:
+        raise JarsUnavailable("there is no Java compiler: apt-get install openjdk-17-jdk-headless")
+    unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
+    options = ["-nowarn", "-d", str(unfinished), "-cp", against]
+    command = [str(compiler), *options, *map(str, files)]
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+    try:
+        unfinished.rename(folder)
+    except OSError:
+        # Another process was quicker: its folder is as good.
+        assert folder.exists()
 
 
 def _tool(name: str) -> Path | None:
@@ -130,10 +163,12 @@ def _resolve(artifacts: tuple[str, ...]) -> str:
 
 
 def _dependency(artifact: str) -> str:
-    group, name, version = map(escape, artifact.split(":"))
+    group, name, version, *classifier = map(escape, artifact.split(":"))
     return (
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
-        f"<version>{version}</version></dependency>"
+        f"<version>{version}</version>"
+        + "".join(f"<classifier>{one}</classifier>" for one in classifier)
+        + "</dependency>"
     )
 
 

@@ -5,7 +5,6 @@ The process is our harness (`harness/`, compiled once) on the class path of the 
 and feeds them through the callbacks that Kafka's consumer would call.
 """
 
-import hashlib
 import json
 import os
 import subprocess
@@ -15,9 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from tests.jars import ROOT, JarsUnavailable, classpath, java, javac
+from tests.jars import ROOT, JarsUnavailable, classpath, compiled, java
 from tests.oracle.case import Case, framed
-from tests.patience import PATIENCE_S
 
 HARNESS = Path(__file__).parent / "harness"
 CACHE = ROOT / ".cache" / "oracle"
@@ -41,27 +39,7 @@ def release_path(release: str) -> str:
 
 def harness(where: Path = HARNESS, against: str = COMPILED_AGAINST) -> Path:
     """The folder of a compiled harness; compiled again whenever a source file has changed."""
-    sources = sorted(where.rglob("*.java"))
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    folder = CACHE / digest
-    if not folder.exists():
-        _compile(sources, folder, against)
-    return folder
-
-
-def _compile(sources: list[Path], folder: Path, against: str) -> None:
-    compiler = javac()
-    if compiler is None:
-        raise JarsUnavailable("there is no Java compiler: apt-get install openjdk-17-jdk-headless")
-    unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
-    options = ["-nowarn", "-d", str(unfinished), "-cp", release_path(against)]
-    command = [str(compiler), *options, *map(str, sources)]
-    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
-    try:
-        unfinished.rename(folder)
-    except OSError:
-        # Another process was quicker: its folder is as good.
-        assert folder.exists()
+    return compiled(where, release_path(against), CACHE)
 
 
 class Oracle:
