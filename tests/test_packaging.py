@@ -89,6 +89,15 @@ def test_the_wheel_is_typed_and_licensed(wheel: ZipFile) -> None:
     assert "Apache License" in part(wheel, "licenses/LICENSE")
 
 
+def test_the_distributions_say_what_is_of_others(wheel: ZipFile, unpacked: Path) -> None:
+    """The wheel and the source distribution contain NOTICE; its folders and files exist."""
+    notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
+    assert part(wheel, "licenses/NOTICE") == notice
+    named = set(re.findall(r"\b(?:controlplane|tests|docs)/[\w/.-]*\w", notice))
+    assert len(named) > 10
+    assert sorted(path for path in named if not (unpacked / path).exists()) == []
+
+
 def test_the_metadata_names_author_and_addresses(metadata: Message) -> None:
     """An index page tells who wrote it, and links to what it implements."""
     assert metadata["Author"]
