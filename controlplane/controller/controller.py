@@ -7,6 +7,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import msgspec
+
 from controlplane.controller import traces
 from controlplane.controller.deciding import Deciding
 from controlplane.controller.limits import Limits
@@ -26,6 +28,7 @@ from controlplane.controller.together import Together
 from controlplane.controller.turns import Turns
 from controlplane.controller.wording import not_written, timed_out
 from controlplane.controller.writing import Writing
+from controlplane.core.assumptions import IMPORT_AGAIN, of_partitions
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
@@ -44,7 +47,7 @@ from controlplane.core.recover import Failed, recover
 from controlplane.core.redact import redacted_refusal
 from controlplane.core.state import ClusterState, CommandTrace
 from controlplane.follower import Notices
-from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, Probed
+from controlplane.logs.log import Copied, Fenced, Log, LogError, LogUnavailable, Probed
 
 Ended = Outcome | Rejected
 
@@ -189,7 +192,12 @@ class Controller:
         """
         self._check_open()
         state = await self._knowing(command, profile)
-        return await self._deciding.decided(state, command, believe_hooks=believe_hooks)
+        decided = await self._deciding.decided(state, command, believe_hooks=believe_hooks)
+        if isinstance(decided, Plan) and isinstance(self._log, Copied):
+            topics = await self._log.assumed_partitions()
+            assumed = *decided.assumed, *of_partitions(decided, state, topics, IMPORT_AGAIN)
+            return msgspec.structs.replace(decided, assumed=assumed)
+        return decided
 
     async def execute(self, asked: Asked, profile: Profile | None = None) -> Ended:
         """Run a command to its end, once: the same id again gets the same answer.

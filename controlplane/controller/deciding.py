@@ -7,6 +7,7 @@ from functools import partial
 import msgspec
 
 from controlplane.controller.outside import Outside
+from controlplane.core.assumptions import of_hook
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
@@ -24,7 +25,6 @@ from controlplane.core.plan import (
     Plan,
     Reason,
     Rejected,
-    assumption,
 )
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
@@ -67,7 +67,7 @@ class Deciding:
             decision = await apart(deciding, _parts(state, command))
             match decision:
                 case Plan() if believed:
-                    assumed = dict.fromkeys((*decision.assumed, *map(assumption, believed)))
+                    assumed = dict.fromkeys((*decision.assumed, *map(of_hook, believed)))
                     return msgspec.structs.replace(decision, assumed=tuple(assumed))
                 case Plan() | Rejected():
                     return decision

@@ -221,11 +221,6 @@ class AskHook(msgspec.Struct, frozen=True):
         return self.config.get("connector.class")
 
 
-def assumption(question: AskHook) -> str:
-    """What a plan assumes of a hook that is believed instead of asked."""
-    return f"alterOffsets of {question.connector_class} takes these offsets; it was not asked"
-
-
 class AskGroup(msgspec.Struct, frozen=True):
     """Which offsets has a sink's consumer group committed? Decide again with them."""
 

@@ -130,6 +130,15 @@ class Probed(Protocol):
 
 
 @runtime_checkable
+class Copied(Protocol):
+    """A log that may be the copy of a cluster whose numbers of partitions nobody has told."""
+
+    async def assumed_partitions(self) -> frozenset[str]:
+        """Topics that may have more partitions in that cluster."""
+        ...
+
+
+@runtime_checkable
 class OneWriter(Protocol):
     """A log that several processes could write, of which one is its control plane."""
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from controlplane import ControlPlane
 from controlplane.core.partitioner import partition_of
 from controlplane.logs.sqlite import SqliteLog
 from tests.cli.calling import call, refusal
+from tests.rest.serving import client_of
 
 PARTITIONS = 5
 KEY = next(
@@ -152,6 +154,29 @@ def test_a_plan_on_a_copy_of_a_dump_says_that_the_partition_is_assumed(
     document = planned(copy)
     assert partition(document) == 2
     assert not [one for one in document["assumed"] if "partition" in one]
+
+
+async def test_a_dry_run_on_a_served_copy_of_a_dump_says_that_the_partition_is_assumed(
+    dump: Path, tmp_path: Path
+) -> None:
+    """As `plan` does: whoever may write to the copy is told before."""
+    copy = tmp_path / "copy.db"
+    await asyncio.to_thread(call, "import", dump, copy)
+    (told,) = [one for one in await assumed_by_dry_run(copy) if "partition" in one]
+    assert told == (
+        "connect-offsets has 3 partitions, as many as the dump shows; "
+        "`import` of that dump with --partitions offsets=N tells it"
+    )
+    await asyncio.to_thread(call, "import", dump, copy, "--partitions", "offsets=5")
+    assert not [one for one in await assumed_by_dry_run(copy) if "partition" in one]
+
+
+async def assumed_by_dry_run(log: Path) -> list[str]:
+    """Assumptions of a dry run of a reset, which a control plane of this log answers."""
+    async with ControlPlane.open(f"sqlite:///{log}") as plane, client_of(plane.app) as client:
+        answer = await client.delete("/connectors/orders/offsets", params={"dry_run": "true"})
+    assumed: list[str] = answer.json()["assumed"]
+    return assumed
 
 
 def test_a_copy_of_a_history_assumes_nothing_whatever_else_is_imported(

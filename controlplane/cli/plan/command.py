@@ -20,10 +20,11 @@ from controlplane.cli.options import (
     read_profile,
     trust_option,
 )
-from controlplane.cli.plan.foreseen import Foreseen, foresee, of_partitions
+from controlplane.cli.plan.foreseen import Foreseen, foresee
 from controlplane.cli.plan.shown import print_document, print_plan
 from controlplane.cli.printing import print_json, say
 from controlplane.cli.sources import Source, opened
+from controlplane.core.assumptions import IMPORT_AGAIN, of_partitions
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
 from controlplane.core.plan import GroupOffsets, Plan, Rejected
@@ -142,8 +143,7 @@ class _Question(NamedTuple):
 
 
 _TELL = "--partitions {}=N tells it"
-_IMPORT_AGAIN = "`import` of that dump with --partitions {}=N tells it"
-"""Advice on how to tell the number of partitions, for a dump and for a copy of a dump."""
+"""Advice on how to tell the number of partitions of a dump."""
 
 
 async def _answer(
@@ -157,7 +157,7 @@ async def _answer(
             found = foresee(state, command, question.context, question.group, believe_hooks=believe)
             if isinstance(found.decision, Rejected):
                 raise refused(found.decision)
-            advice = _IMPORT_AGAIN if is_embedded(source.where) else _TELL
+            advice = IMPORT_AGAIN if is_embedded(source.where) else _TELL
             assumed = of_partitions(found.decision, state, source.assumed, advice)
             found = found._replace(assumed=(*found.assumed, *assumed))
         except RestError as error:

@@ -1,10 +1,11 @@
 """A decision at a point of a log, with what had to be assumed of the world for it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
 
+from controlplane.core.assumptions import of_hook
 from controlplane.core.commands import (
     AnyCommand,
     ConnectorCommand,
@@ -25,10 +26,8 @@ from controlplane.core.plan import (
     HookOutcome,
     Plan,
     Rejected,
-    assumption,
 )
 from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
-from controlplane.core.safe_text import count
 from controlplane.core.state import ClusterState
 
 _WITH_CONFIG = (CreateConnector, PutConfig, PatchConfig, RestoreConnector)
@@ -80,28 +79,11 @@ def foresee(  # noqa: PLR0913 - options, by name only
             continue
         if believe_hooks and context.plugins.may_block(decision.connector_class):
             outcome: HookOutcome = Done(definite=False)
-            assumed.append(assumption(decision))
+            assumed.append(of_hook(decision))
         else:
             outcome = _hooked(decision, context.plugins)
             assumed.append(_of_hook(decision, outcome))
         context = msgspec.structs.replace(context, hooks=(*context.hooks, outcome))
-
-
-def of_partitions(
-    plan: Plan, state: ClusterState, topics: Iterable[str], advice: str = ""
-) -> Iterator[str]:
-    """Sentences about partitions that are assumed: `topics` may have more than the log shows.
-
-    `advice` is how to tell the number, with `{}` for the topic.
-    """
-    drafts = [draft for step in plan.steps for draft in step.records]
-    placed = {draft.topic for draft in drafts if draft.partition is None}
-    for topic in sorted(placed & {*topics}):
-        number = sum(one == topic for one, _ in state.ends)
-        short = state.topics.short(topic)
-        shown = count(number, "partition")
-        told = f"; {advice.format(short)}" if advice else ""
-        yield f"{topic} has {shown}, as many as the dump shows{told}"
 
 
 def _hooked(question: AskHook, plugins: Plugins) -> HookOutcome:

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from controlplane.cli.plan.foreseen import foresee, of_partitions
+from controlplane.cli.plan.foreseen import foresee
+from controlplane.core.assumptions import of_partitions
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
 from controlplane.core.plan import Plan, Rejected
