@@ -58,6 +58,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from controlplane.asof import load_at
     from controlplane.controller import NotWritten, TimedOut, TooMany
     from controlplane.core import commands, views
     from controlplane.core.commands import (
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from controlplane.core.entry import Batch, Entry, Position
     from controlplane.core.evolve import Fold, fold
     from controlplane.core.hazards import Hazard, hazards
+    from controlplane.core.moments import UnknownMoment
     from controlplane.core.plan import Outcome, Plan, Rejected
     from controlplane.core.plan_text import plan_text
     from controlplane.core.profiles import Profile
@@ -88,8 +90,18 @@ if TYPE_CHECKING:
     from controlplane.core.state import ClusterState, Topics
     from controlplane.core.undo import restoration
     from controlplane.loading import load
-    from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, ReadableLog, Record
+    from controlplane.logs.log import (
+        Fenced,
+        Log,
+        LogCorrupt,
+        LogError,
+        LogNotUsable,
+        LogUnavailable,
+        ReadableLog,
+        Record,
+    )
     from controlplane.logs.memory import MemoryLog
+    from controlplane.logs.opening import Opened, Opening, open_log
     from controlplane.plane import ControlPlane, Refusal, Settings, Surroundings
 
 __all__ = [
@@ -105,11 +117,15 @@ __all__ = [
     "Fold",
     "Hazard",
     "Log",
+    "LogCorrupt",
     "LogError",
+    "LogNotUsable",
     "LogUnavailable",
     "MemoryLog",
     "NotWritten",
     "OffsetChange",
+    "Opened",
+    "Opening",
     "Outcome",
     "PatchConfig",
     "PauseConnector",
@@ -135,17 +151,21 @@ __all__ = [
     "TimedOut",
     "TooMany",
     "Topics",
+    "UnknownMoment",
     "commands",
     "diff",
     "fold",
     "hazards",
     "load",
+    "load_at",
+    "open_log",
     "plan_text",
     "restoration",
     "views",
 ]
 
 _PLACES = {
+    "controlplane.asof": ("load_at",),
     "controlplane.controller": ("NotWritten", "TimedOut", "TooMany"),
     "controlplane.core.commands": (
         "AlterOffsets",
@@ -168,6 +188,7 @@ _PLACES = {
     "controlplane.core.entry": ("Batch", "Entry", "Position"),
     "controlplane.core.evolve": ("Fold", "fold"),
     "controlplane.core.hazards": ("Hazard", "hazards"),
+    "controlplane.core.moments": ("UnknownMoment",),
     "controlplane.core.plan": ("Outcome", "Plan", "Rejected"),
     "controlplane.core.plan_text": ("plan_text",),
     "controlplane.core.profiles": ("Profile",),
@@ -178,12 +199,15 @@ _PLACES = {
     "controlplane.logs.log": (
         "Fenced",
         "Log",
+        "LogCorrupt",
         "LogError",
+        "LogNotUsable",
         "LogUnavailable",
         "ReadableLog",
         "Record",
     ),
     "controlplane.logs.memory": ("MemoryLog",),
+    "controlplane.logs.opening": ("Opened", "Opening", "open_log"),
     "controlplane.plane": ("ControlPlane", "Refusal", "Settings", "Surroundings"),
 }
 """Names by the module that has them. Each is imported when it is asked for: who reads a log need

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from controlplane.core.entry import Entry
+from controlplane.core.evolve import Fold
 from controlplane.core.history import Event, History, Reading, Search
 from controlplane.core.moments import (
     UnknownMoment,
@@ -96,6 +97,27 @@ class Past:
             stop=cut,
         )
         return fold.snapshot()
+
+
+async def load_at(
+    log: ReadableLog,
+    moment: str,
+    profile: Profile,
+    *,
+    topics: Topics | None = None,
+    exactly_once: bool = False,
+) -> Fold:
+    """Fold a log as a worker of this release does, up to a moment of its past.
+
+    `moment` is a record (`config@57`), a time, or a vector of end offsets (see `order.ends_at`).
+
+    Raises:
+        UnknownMoment: not such a text, or the log has nothing there.
+        LogNotUsable: the log lacks a topic that every worker needs.
+    """
+    names = topics or Topics()
+    cut = await cut_at(log, moment, names, await ends_now(log, names))
+    return await load(log, profile, topics=names, exactly_once=exactly_once, stop=cut.ends)
 
 
 async def ends_now(log: ReadableLog, topics: Topics) -> dict[str, list[int]]:

@@ -19,6 +19,7 @@ from threading import current_thread, main_thread
 from typing import Any, ClassVar, Literal, Protocol
 
 from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.file_sentences import unreadable
 from controlplane.core.plan import Done, HookOutcome, Offsets, Thrown
 from controlplane.core.plugins import (
     CatalogueError,
@@ -92,8 +93,7 @@ def installed(catalogue: Path | None = None, *, trusting: bool = False) -> Plugi
     try:
         return catalogued(catalogue.read_bytes(), declared, trusting=trusting)
     except OSError as error:
-        why = error.strerror
-        raise CatalogueError(f"{catalogue} cannot be read ({why}): name a file") from None
+        raise CatalogueError(unreadable(catalogue, error)) from None
     except CatalogueError as error:
         raise CatalogueError(
             f"{catalogue} is no catalogue of connector classes ({error}): give the answer of "

@@ -9,6 +9,11 @@ class NoArchive(ReplayError):
     """There is no archive, or none of this cluster; or it is of a format that is not known here."""
 
 
+def no_archive(where: str) -> NoArchive:
+    """The error about a place that holds no archive."""
+    return NoArchive(f"{where} is no archive: make one with `replay capture`")
+
+
 class ArchiveCorrupt(ReplayError):
     """Files of an archive are missing, damaged, altered, or contradict each other."""
 

@@ -1,10 +1,12 @@
 """Files that are there whole or not at all."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from controlplane.core.file_sentences import unwritable
 from controlplane.private_files import replacing
 from replay.errors import NotWritable
 
@@ -15,13 +17,23 @@ def check_place(file: Path) -> None:
     Raises:
         NotWritable: it cannot.
     """
-    place = file.resolve()
+    try:
+        _check(file, file.resolve())
+    except OSError as error:
+        raise NotWritable(unwritable(file, error)) from None
+
+
+def _check(file: Path, place: Path) -> None:
     if place.is_dir():
-        raise NotWritable(f"{file} cannot be written (it is a directory): name a file")
+        raise _error(errno.EISDIR)
     if not place.parent.is_dir():
         raise NotWritable(f"{file} cannot be written ({place.parent} is no directory): make it")
     if not os.access(place if place.exists() else place.parent, os.W_OK):
-        raise NotWritable(f"{file} cannot be written (permission denied): check it")
+        raise _error(errno.EACCES)
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
 
 
 @contextmanager
@@ -37,5 +49,4 @@ def whole(file: Path) -> Iterator[Path]:
         with replacing(file) as draft:
             yield draft
     except OSError as error:
-        why = error.strerror or error
-        raise NotWritable(f"{file} cannot be written ({why}): check it") from None
+        raise NotWritable(unwritable(file, error)) from None

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 import click
 
+from controlplane.core.file_sentences import inaccessible
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.plugins import CatalogueError
 from controlplane.core.profiles import UnknownRelease
-from controlplane.core.safe_text import safe
 from controlplane.logs.log import LogError
 from controlplane.plugins import Unloadable
 from controlplane.properties import SettingsError
@@ -55,14 +55,6 @@ def one_sentence() -> Iterator[None]:
         if error.filename is None:
             raise
         raise Refused(inaccessible(error)) from None
-
-
-def inaccessible(error: OSError) -> str:
-    """A sentence about a file or folder that the system does not give away, or is not there."""
-    return (
-        f"{safe(os.fsdecode(error.filename))} cannot be used ({error.strerror}): "
-        "check the path and the access rights of the file and its directory"
-    )
 
 
 @contextmanager

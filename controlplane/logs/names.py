@@ -4,6 +4,7 @@ import os
 import re
 from pathlib import Path
 
+from controlplane.core.file_sentences import unreadable
 from controlplane.logs.log import LogNotUsable
 
 KAFKA = "kafka://"
@@ -68,10 +69,7 @@ def check_file(path: Path) -> None:
         with path.open("rb") as file:
             empty = not file.read(1)
     except OSError as failure:
-        raise LogNotUsable(
-            f"{path} cannot be read ({failure.strerror}): "
-            "check the access rights of the file and its directory"
-        ) from None
+        raise LogNotUsable(unreadable(path, failure)) from None
     if empty:
         raise LogNotUsable(f"{path} is empty: there is no log in it, name another file")
 

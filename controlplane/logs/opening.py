@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 
@@ -51,7 +51,10 @@ class Opening(msgspec.Struct, frozen=True):
 
 
 class Opened(NamedTuple):
-    """A log, what it was read from, and what is missing or doubtful in it. To be closed."""
+    """A log, what it was read from, and what is missing or doubtful in it.
+
+    The caller closes the log: `async with await open_log(…) as opened` does.
+    """
 
     log: ReadableLog
     form: str
@@ -61,6 +64,12 @@ class Opened(NamedTuple):
     """What a cluster, or an embedded log, calls itself; None: it has no name."""
     assumed: frozenset[str] = frozenset()
     """Topics of a dump, or of its copy, that may have more partitions than the records show."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.log.close()
 
 
 async def open_log(where: str, how: Opening | None = None) -> Opened:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from controlplane.core.file_sentences import unreadable
 from controlplane.scenario.folds import Asks, Folds
 from controlplane.scenario.parse import BadScenario, Scenario, Step, parse, rewritten
 from controlplane.scenario.verbs import BadStep, verb
@@ -45,7 +46,7 @@ def read(path: Path) -> Scenario:
             raise BadScenario(f"{path}: larger than {_LARGEST_BYTES:,} bytes: not a scenario")
         return parse(path.read_bytes().decode(), str(path))
     except OSError as error:
-        raise BadScenario(f"{path}: {error.strerror or error}") from None
+        raise BadScenario(unreadable(path, error)) from None
     except UnicodeDecodeError as error:
         raise BadScenario(f"{path}: not UTF-8 at byte {error.start}: not a scenario") from None
 

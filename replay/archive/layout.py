@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from replay.archive.store import Store
-from replay.errors import NoArchive
+from replay.errors import NoArchive, no_archive
 
 _NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 """Names of clusters are made like those of topics: a folder is called after them."""
@@ -57,7 +57,7 @@ def asked_for(store: Store, names: Sequence[str] = ()) -> list[str]:
     """
     found = [*dict.fromkeys(names)] or clusters(store)
     if not found:
-        raise NoArchive(f"{store.where} is no archive: make one with `replay capture`")
+        raise no_archive(store.where)
     return found
 
 

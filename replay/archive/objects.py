@@ -20,6 +20,7 @@ from uuid import uuid4
 import pyarrow as pa
 from pyarrow import fs
 
+from controlplane.core.file_sentences import because
 from replay.archive import hadoop
 from replay.errors import NoArchive, NotWritable
 
@@ -163,12 +164,11 @@ _ADVICE = {
 }
 
 
-def why_not(error: Exception) -> str:
+def why_not(error: OSError) -> str:
     """What a store complained of, and what to do, as the end of a sentence."""
     found = _OF_AWS.search(str(error))
     if found is None:
-        strerror = getattr(error, "strerror", None)
-        return f"({strerror or str(error).splitlines()[0]}): look whether we may"
+        return because(error)
     kind, words = found[1], found[2].splitlines()[0]
     return f"({kind}: {words}): {_ADVICE.get(kind, 'look there')}"
 

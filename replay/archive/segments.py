@@ -195,7 +195,7 @@ def opened(store: Store, stored: Stored) -> File:
 
 
 def _damaged(name: str, error: Exception) -> ReplayError:
-    if is_outage(error):
+    if isinstance(error, OSError) and is_outage(error):
         return NoArchive(f"{name} cannot be read {why_not(error)}")
     why = str(error).splitlines()[0]
     return ArchiveCorrupt(f"{name} is no Parquet file, or a damaged one ({why}): restore it")

@@ -12,6 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 from pyarrow import fs
 
+from controlplane.core.file_sentences import unwritable
 from controlplane.private_files import draft_file, make_folders, remove_abandoned, sync_folder
 from replay.archive import hadoop
 from replay.archive.objects import bucket_at, reading
@@ -147,8 +148,7 @@ class Folder:
                 self._tidied.add(path.parent)
             return _linked(path, content)
         except OSError as error:
-            why = error.strerror or str(error)
-            raise NotWritable(f"{self.where} cannot be written ({why}): make room there") from None
+            raise NotWritable(unwritable(self.where, error)) from None
 
     def take(self, name: str, content: bytes) -> bool:
         """The same: a link is made by one only."""

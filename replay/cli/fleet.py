@@ -20,6 +20,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import click
 import msgspec
 
+from controlplane.core.file_sentences import unwritable
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.safe_text import safe
 from controlplane.logs.log import LogError
@@ -210,7 +211,7 @@ def _keep(path: Path, found: Any) -> None:
             kept = json.dumps(msgspec.to_builtins(found, str_keys=True))
             draft.write_text(kept, encoding="ascii")
     except OSError as error:
-        raise NotKept(f"{path.parent} cannot be written ({error.strerror}): check it") from None
+        raise NotKept(unwritable(path.parent, error)) from None
 
 
 def worst(codes: Iterable[int]) -> int:

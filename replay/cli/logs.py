@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 import msgspec
 
 from controlplane.core.entry import Batch, Entry
+from controlplane.core.file_sentences import unreadable
 from controlplane.core.moments import check_come
 from controlplane.core.order import before, ends_at, entries_of, in_order
 from controlplane.core.state import Topics, check_topics
@@ -18,7 +20,7 @@ from controlplane.logs.log import ReadableLog
 from controlplane.logs.opening import Opening, open_log
 from controlplane.shell_completion import complete_files
 from replay.archive.hadoop import NONE, Settings
-from replay.errors import NoArchive
+from replay.errors import NoArchive, no_archive
 from replay.gaps import Gap
 from replay.offsets_topics import own_topics
 
@@ -131,7 +133,8 @@ def _topics(arguments: dict[str, Any]) -> Topics:
 def is_archive(where: str) -> bool:
     """Whether a name means an archive: a folder, or a place in an object store."""
     scheme, found, _ = where.partition("://")
-    return scheme in OBJECT_STORES if found else Path(where).is_dir()
+    # Unlike `Path.is_dir` this is false, too, in a directory that may not be looked into.
+    return scheme in OBJECT_STORES if found else os.path.isdir(where)  # noqa: PTH112
 
 
 def _asked(named: tuple[str, ...], names: tuple[str, ...], reading: Reading) -> tuple[Asked, ...]:
@@ -153,9 +156,23 @@ def _asked(named: tuple[str, ...], names: tuple[str, ...], reading: Reading) -> 
 def _found(where: str, reading: Reading) -> list[Asked]:
     if not is_archive(where):
         return [Asked(where, where, reading)]
+    _check_folder(Path(where))
     from replay.cli import archives  # noqa: PLC0415 - not everybody has what it needs
 
     return archives.clusters_of(where, reading)
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder without a cluster in it, before an extra is asked for."""
+    try:
+        if folder.is_dir() and not any(map(_is_cluster, folder.iterdir())):
+            raise no_archive(str(folder))
+    except OSError as error:
+        raise NoArchive(unreadable(folder, error)) from None
+
+
+def _is_cluster(folder: Path) -> bool:
+    return folder.name.startswith("cluster=")
 
 
 def _only(found: list[Asked], names: tuple[str, ...]) -> list[Asked]:

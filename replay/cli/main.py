@@ -1,10 +1,10 @@
 """`replay`: the commands, and one way to fail: a sentence on standard error, exit code 2."""
 
-import os
 from typing import Any, NamedTuple
 
 import click
 
+from controlplane.core.file_sentences import inaccessible
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.profiles import UnknownRelease
 from controlplane.core.safe_text import safe
@@ -84,10 +84,7 @@ class Commands(click.Group):
         except OSError as error:
             if error.filename is None:
                 raise
-            raise Refused(
-                f"{safe(os.fsdecode(error.filename))} cannot be used ({error.strerror}): "
-                "check the path and the access rights of the file and its directory"
-            ) from None
+            raise Refused(inaccessible(error)) from None
         except ModuleNotFoundError as missing:
             package = (missing.name or "").partition(".")[0]
             if package not in EXTRAS:

@@ -6,8 +6,10 @@ from typing import Any, TypeVar
 
 import click
 
+from controlplane.core.file_sentences import unreadable
+from controlplane.core.safe_text import count
 from controlplane.shell_completion import complete_files
-from replay.audit.trail.lines import read_trail
+from replay.audit.trail.lines import Read, read_trail
 from replay.audit.trail.trail import Request
 from replay.cli.logs import Asked
 from replay.errors import ReplayError
@@ -30,8 +32,8 @@ def trail_option(command: Command) -> Command:
         metavar="[NAME=]FILE",
         shell_complete=complete_files,
         multiple=True,
-        help="Who asked for what: JSON lines, CloudEvents, or an access log (common, combined); of "
-        "one cluster, or of all.",
+        help="Who asked for what, in one cluster or in all: log lines of `controlplane serve`, "
+        "JSON lines, CloudEvents, or an access log (common, combined).",
     )(command)
 
 
@@ -55,17 +57,29 @@ def requests_by_cluster(asked: Sequence[Asked], told: Sequence[str]) -> dict[str
 
 
 def _requests(path: Path) -> list[Request]:
-    """The requests of an audit stream; lines that are none are told of."""
+    """The requests of an audit stream; standard error gets what else is in it."""
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             read = read_trail(lines)
     except OSError as error:
-        raise BadTrail(f"{path} cannot be read ({error.strerror}): check the path") from None
-    if read.problems and len(read.problems) == read.lines:
+        raise BadTrail(unreadable(path, error)) from None
+    if not read.lines:
+        raise BadTrail(f"{path} is empty: name the file that has the requests in it")
+    if len(read.problems) == read.lines:
         raise BadTrail(f"{path} is no audit stream: {read.problems[0]}")
     for problem in read.problems[:PROBLEMS_SHOWN]:
         click.echo(f"{path}: {problem}", err=True)
     more = len(read.problems) - PROBLEMS_SHOWN
     if more > 0:
         click.echo(f"{path}: … and {more} more lines", err=True)
+    click.echo(f"{path}: {_counts(read)}", err=True)
     return read.requests
+
+
+def _counts(read: Read) -> str:
+    """How many lines were read, and what they are."""
+    asked = count(len(read.requests), "request")
+    return (
+        f"{count(read.lines, 'line')} read, {asked} that may have written something, "
+        f"{count(len(read.problems), 'line')} not of an audit stream"
+    )

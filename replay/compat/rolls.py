@@ -63,7 +63,12 @@ class Roll(msgspec.Struct, frozen=True):
         return bool(getattr(self.older, field)) and not getattr(self.newer, field)
 
     def __str__(self) -> str:
-        return f"{self.start.release} to {self.goal.release}, {self.mode.value}"
+        return change_text(self.start.release, self.goal.release, self.mode.value)
+
+
+def change_text(start: str, goal: str, mode: str) -> str:
+    """A change of release as people read it; both ends may be the same release."""
+    return f"{start} to {goal}, {'no change of release' if start == goal else mode}"
 
 
 def roll(start: Profile, goal: Profile, mode: Mode | None = None) -> Roll:

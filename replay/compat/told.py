@@ -14,6 +14,7 @@ from controlplane.core.shown import bounded, item, shown
 from controlplane.core.shown import change as change_text
 from controlplane.core.shown_records import place
 from controlplane.core.state import Topics
+from replay.compat import rolls
 from replay.compat.assessing import Assessed, Assessment, Divergence, Seen, Verdict
 from replay.compat.steps import Step
 from replay.compat.views import View
@@ -110,7 +111,7 @@ class ToldRoll(msgspec.Struct, frozen=True, rename={"start": "from", "goal": "to
     plan: tuple[ToldStep, ...]
 
     def __str__(self) -> str:
-        return f"{self.start} to {self.goal}, {self.mode}"
+        return rolls.change_text(self.start, self.goal, self.mode)
 
 
 VERDICTS: Mapping[str, Verdict] = {one.words: one for one in Verdict}

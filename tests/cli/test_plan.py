@@ -283,7 +283,7 @@ def test_classes_are_declared_by_a_setting(tmp_path: Path) -> None:
     assert call(*asked, environment=environment).code == 0
     missing = call(*asked, "--override", f"plugins.catalogue={tmp_path / 'nowhere.json'}")
     assert missing.code == 2
-    assert "nowhere.json cannot be read (No such file or directory): name a file" in missing.err
+    assert "nowhere.json cannot be read (No such file or directory): check the path" in missing.err
 
 
 def test_fencing_is_told_in_words() -> None:

@@ -379,8 +379,8 @@ def test_a_file_that_cannot_be_used(read: Read, case: str) -> None:
 
 def test_a_directory_and_nothing(tmp_path: Path) -> None:
     """What is no file is refused in a sentence, too."""
-    for path in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(LogNotUsable, match=r"cannot be read \(.*\): name a file with records"):
+    for path, advice in ((tmp_path, "name a file"), (tmp_path / "missing", "check the path")):
+        with pytest.raises(LogNotUsable, match=rf"cannot be read \(.*\): {advice}"):
             read_dump(path)
 
 

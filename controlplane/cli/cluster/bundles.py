@@ -37,6 +37,7 @@ from controlplane.cli.cluster.verbs import asks, creates, verb
 from controlplane.cli.cluster.waiting import RUNS, wait_for, wait_options
 from controlplane.cli.failing import FOUND, Refused, write
 from controlplane.cli.printing import note
+from controlplane.core.file_sentences import unwritable
 from controlplane.core.safe_text import count
 from controlplane.private_files import replacing
 from controlplane.shell_completion import complete_files
@@ -106,7 +107,7 @@ def _write_private(path: Path, text: str) -> None:
         with replacing(path) as draft:
             draft.write_text(text, encoding="utf-8")
     except OSError as failure:
-        raise Refused(f"{path} cannot be written ({failure.strerror}): name another file") from None
+        raise Refused(unwritable(path, failure)) from None
 
 
 async def _exported(api: Api, name: str) -> Carried:

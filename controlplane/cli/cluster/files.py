@@ -23,6 +23,7 @@ import yaml
 
 from controlplane.cli.cluster.api import check_name
 from controlplane.cli.failing import Refused
+from controlplane.core.file_sentences import unreadable
 from controlplane.properties import SettingsError, located, properties_in
 
 STDIN = "-"
@@ -105,7 +106,7 @@ def read_text(file: str) -> str:
         # Java writes such files in ISO-8859-1, where every byte is a letter.
         return Path(file).read_text("iso-8859-1")
     except OSError as failure:
-        raise Refused(f"{file} cannot be read ({failure.strerror}): name a file") from None
+        raise Refused(unreadable(file, failure)) from None
 
 
 # --- what is in it ------------------------------------------------------------------------------

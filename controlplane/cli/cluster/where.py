@@ -9,6 +9,7 @@ from typing import NamedTuple
 import click
 
 from controlplane.cli.failing import Refused
+from controlplane.core.file_sentences import unreadable
 
 CLUSTER = "CONTROLPLANE_CLUSTER"
 USER = "CONTROLPLANE_USER"
@@ -108,6 +109,7 @@ def _bearer(token: str) -> str:
 def _read(path: str) -> str:
     try:
         return Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as failure:
-        why = failure.strerror if isinstance(failure, OSError) else "it is no text"
-        raise Refused(f"{path} cannot be read ({why}): name a file with a token in it") from None
+    except OSError as failure:
+        raise Refused(unreadable(path, failure)) from None
+    except UnicodeDecodeError:
+        raise Refused(f"{path} is no text: name a file with a token in it") from None

@@ -27,6 +27,7 @@ from controlplane.cli.sources import Source, opened
 from controlplane.core.assumptions import IMPORT_AGAIN, of_partitions
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
+from controlplane.core.file_sentences import unreadable
 from controlplane.core.plan import GroupOffsets, Plan, Rejected
 from controlplane.core.profiles import KIP
 from controlplane.core.redact import redacted_refusal
@@ -247,7 +248,7 @@ def _body(given: str) -> bytes:
     try:
         return Path(given[1:]).read_bytes()
     except OSError as failure:
-        raise Refused(f"{given[1:]} cannot be read ({failure.strerror}): name a file") from None
+        raise Refused(unreadable(given[1:], failure)) from None
 
 
 def _group(given: str | None) -> GroupOffsets | None:

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import IO, cast
 
+from controlplane.core.file_sentences import unreadable
 from controlplane.logs.dumps.dump import Line
 from controlplane.logs.log import LogNotUsable
 
@@ -37,8 +38,7 @@ def read_lines(path: Path) -> Iterator[Line]:
             file.seek(0 if start != _UTF8_MARK else len(start))
             yield from _numbered(path, file, is_gzip=start.startswith(_GZIP))
     except OSError as error:
-        why = error.strerror or str(error)
-        raise LogNotUsable(f"{path} cannot be read ({why}): name a file with records") from error
+        raise LogNotUsable(unreadable(path, error)) from error
 
 
 def _check_start(path: Path, start: bytes) -> None:

@@ -10,7 +10,9 @@ from controlplane.logs.log import LogCorrupt, LogError, LogUnavailable
 _BUSY = "is locked by another process: try again, or end the process that holds it"
 _DAMAGED = "is damaged ({error}): restore it from a backup"
 _FULL = "cannot grow, because the disk is full: make room and try again"
-_NO_ACCESS = "cannot be opened or written ({error}): check the access rights of file and directory"
+_NO_ACCESS = (
+    "cannot be opened or written ({error}): check the access rights of the file and its directory"
+)
 
 _KINDS: dict[int, tuple[type[LogError], str]] = {
     sqlite3.SQLITE_BUSY: (LogUnavailable, _BUSY),

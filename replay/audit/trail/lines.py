@@ -1,4 +1,4 @@
-"""Lines of audit streams: JSON of any make, CloudEvents, access logs in common or combined format.
+"""Lines of audit streams: JSON of any make, CloudEvents, access logs, log lines of `serve`.
 
 The makers of such streams do not agree on names, so each fact is looked for under the names that
 are usual for it. A request that wrote nothing (it only read, or was refused) is none.
@@ -13,6 +13,7 @@ from urllib.parse import unquote
 import msgspec
 
 from controlplane.core.moments import KAFKA_IS_YOUNGER_MS, UnknownMoment, read_time_ms
+from replay.audit.trail.logfmt import is_logfmt, read_logfmt
 from replay.audit.trail.trail import Request, Verb
 
 _TIME = ("time", "timestamp", "@timestamp", "ts", "at_ms", "at")
@@ -21,7 +22,10 @@ _WHO = (
     *("actor", "user", "username", "remote_user"),
 )
 _CONNECTOR = ("connector", "connector_name", "connectorName")
-_PATH = ("path", "uri", "url", "request_uri", "requestURI", "resourceName", "resource", "subject")
+_PATH = (
+    *("path", "uri", "url", "request_uri", "requestURI", "target"),
+    *("resourceName", "resource", "subject"),
+)
 _METHOD = ("method", "http_method", "request_method", "requestMethod", "verb")
 _OUTCOME = ("status", "status_code", "outcome", "response.status")
 
@@ -52,6 +56,24 @@ _VERBS: Mapping[tuple[str, str], Verb] = {
     ("DELETE", "offsets"): Verb.OFFSETS,
 }
 """What a request wants, by its method and the last part of its path behind the connector."""
+
+_COMMANDS: Mapping[str, Verb] = {
+    "create": Verb.CREATE,
+    "put-config": Verb.CONFIG,
+    "patch-config": Verb.CONFIG,
+    "delete": Verb.DELETE,
+    "pause": Verb.PAUSE,
+    "resume": Verb.RESUME,
+    "stop": Verb.STOP,
+    "restart": Verb.RESTART,
+    "restart-task": Verb.RESTART,
+    "alter-offsets": Verb.OFFSETS,
+    "reset-offsets": Verb.OFFSETS,
+}
+"""What a command of the control plane wants, by its name. Any other command may want anything."""
+
+_WRITTEN = ("done", "unfinished")
+"""Outcomes of commands that may have written a record."""
 
 
 class Unreadable(ValueError):
@@ -86,7 +108,10 @@ def read_trail(lines: Iterable[str]) -> Read:
 def _requests(text: str) -> Iterator[Request]:
     if not text:
         return
-    found = _event(text) if text.startswith("{") else _access(text)
+    if text.startswith("{"):
+        found = _event(text)
+    else:
+        found = _log_line(text) if is_logfmt(text) else _access(text)
     if found is not None:
         yield found
 
@@ -102,10 +127,30 @@ def _event(text: str) -> Request | None:
         raise Unreadable("is no JSON object") from None
     inner = event.get("data")
     facts = {**event, **inner} if isinstance(inner, dict) else event
+    return _told(event, facts)
+
+
+# --- log lines of `serve` ---------------------------------------------------------------------
+
+
+def _log_line(text: str) -> Request | None:
+    facts = read_logfmt(text)
+    if facts is None:
+        raise Unreadable("is no line of key=value pairs")
+    return _told(facts, facts)
+
+
+# --- facts ------------------------------------------------------------------------------------
+
+
+def _told(event: Mapping[str, Any], facts: Mapping[str, Any]) -> Request | None:
+    """The request that the facts of an event tell; None: nothing was changed."""
     who = _first(facts, _WHO)
     if not isinstance(who, str) or not who:
         raise Unreadable(f"does not tell who: name them in {_WHO[0]!r}")
     time = _time_ms(event, facts)
+    if facts.get("event") == "command":
+        return _commanded(time, who, facts)
     method, path = _first(facts, _METHOD), _first(facts, _PATH)
     named = _first(facts, _CONNECTOR) or _name_in(facts.get("body"))
     request = _asked(str(method or "").upper(), str(path or ""), _first(facts, _OUTCOME))
@@ -113,6 +158,14 @@ def _event(text: str) -> Request | None:
         return None
     connector, verb = request
     return Request(time, who, named if isinstance(named, str) else connector, verb)
+
+
+def _commanded(time_ms: int, who: str, facts: Mapping[str, Any]) -> Request | None:
+    """The request behind the line that a command of the control plane leaves in its log."""
+    connector, command = facts.get("connector"), facts.get("command")
+    if facts.get("outcome") not in _WRITTEN or not isinstance(connector, str):
+        return None
+    return Request(time_ms, who, connector, _COMMANDS.get(str(command)))
 
 
 def _time_ms(event: Mapping[str, Any], facts: Mapping[str, Any]) -> int:
@@ -151,7 +204,7 @@ def _first(facts: Mapping[str, Any], names: Iterable[str]) -> Any:
 def _access(text: str) -> Request | None:
     found = _ACCESS.match(text)
     if found is None:
-        raise Unreadable("is neither a JSON object nor a line of an access log")
+        raise Unreadable("is no JSON object, no log line of `serve`, no line of an access log")
     time_ms = _access_time_ms(found["time"])
     request = _asked(found["method"], found["path"], found["outcome"])
     if request is None:

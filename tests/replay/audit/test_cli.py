@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from controlplane.core.moments import time_text
 from replay.audit.catalogue import KINDS
 from replay.audit.thresholds import known
 from replay.cli.main import main
@@ -95,7 +96,34 @@ def test_who_from_an_access_log(tmp_path: Path) -> None:
     trail.write_text("\n".join([COMMON.format("GET /", 200), "?", json.dumps(event), ""]))
     result = run(log, "--trail", str(trail), "--kind", "config-changed")
     assert "a got another config by bob, as the audit stream has it" in result.stdout
-    assert f"{trail}: line 2 is neither a JSON object nor a line of an access log" in result.stderr
+    assert result.stderr.startswith(
+        f"{trail}: line 2 is no JSON object, no log line of `serve`, no line of an access log\n"
+        f"{trail}: 3 lines read, 1 request that may have written something, "
+        "1 line not of an audit stream\n"
+    )
+
+
+def test_log_lines_of_serve_tell_who_did_it(tmp_path: Path) -> None:
+    """In the format that `serve` writes unless told otherwise."""
+    log = written(Log().config("a", rows="1").config("a", rows="2"), tmp_path / "lab.log.jsonl")
+    trail = tmp_path / "serve.log"
+    trail.write_text(
+        f"timestamp={time_text(START_MS + 2_000)} level=info event=request method=PUT "
+        "target=/connectors/a/config dialect= principal=bob status=200 bytes=17 peer=::1\n"
+    )
+    result = run(log, "--trail", str(trail), "--kind", "config-changed")
+    assert "a got another config by bob, as the audit stream has it" in result.stdout
+    assert f"{trail}: 1 line read, 1 request that may have" in result.stderr
+
+
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_an_empty_trail_is_refused(content: str, tmp_path: Path) -> None:
+    """Its findings would name nobody, as if nobody had asked."""
+    trail = tmp_path / "trail"
+    trail.write_text(content)
+    result = run(LIFE, "--trail", str(trail))
+    assert result.exit_code == 2
+    assert result.stderr == f"Error: {trail} is empty: name the file that has the requests in it\n"
 
 
 def test_a_trail_may_be_of_one_cluster(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ UNREADABLE = {
     event(principal="ada", connector="a"): "does not tell when",
     event(principal="ada", time="yesterday", connector="a"): "has no time: 'yesterday'",
     event(principal="ada", time=True, connector="a"): "does not tell when",
-    "hello": "neither a JSON object nor a line of an access log",
+    "hello": "is no JSON object, no log line of `serve`, no line of an access log",
     COMMON.format("PUT /connectors/a/stop H", 200).replace("Nov", "Brumaire"): "has no time",
     COMMON.format("PUT /connectors/a/stop H", 200).replace("21/Nov", "31/Nov"): "has no time",
 }

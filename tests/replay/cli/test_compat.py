@@ -85,6 +85,13 @@ def test_a_release_that_is_not_known_ends_as_for_state(
         assert sentence in result.stderr
 
 
+def test_the_same_release_is_no_change(dump: Any) -> None:
+    """Nobody upgrades then, and the verdict says so."""
+    result = run("compat", dump(stopped()), "--from", "3.9", "--to", "3.9.2", "--cluster", "lab")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("lab: 3.9.2 to 3.9.2, no change of release: compatible\n")
+
+
 def test_a_deleted_connector_is_no_matter_of_a_patch(dump: Any) -> None:
     """Both releases would take its tasks for the next one's: the change brings nothing new."""
     path = dump(running("gone", tasks=2).gone("gone").config("a").tasks("a", 1))

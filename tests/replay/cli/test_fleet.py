@@ -377,10 +377,14 @@ def test_logs_need_nothing_that_archives_need(tmp_path: Path) -> None:
     """Who has not installed it is told so when there is an archive, and not before."""
     lines = "import sys; sys.modules['pyarrow'] = None; from replay.cli.main import main; main()"
     codes, sentences = [], []
-    for where in (ROLL, tmp_path):
+    archive, empty = tmp_path / "archive", tmp_path / "empty"
+    (archive / "cluster=a").mkdir(parents=True)
+    empty.mkdir()
+    for where in (ROLL, archive, empty):
         words = [sys.executable, "-c", lines, "lint", str(where), "--release", "3.9"]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         codes.append(done.returncode)
         sentences.append(done.stderr)
-    assert codes == [0, 2]
+    assert codes == [0, 2, 2]
     assert "pip install 'numpy" in sentences[1]
+    assert sentences[2] == f"Error: {empty} is no archive: make one with `replay capture`\n"

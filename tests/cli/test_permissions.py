@@ -1,0 +1,100 @@
+"""Files and directories that may not be used: one wording in both commands, exit code 2."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calling import Said, call, unprivileged
+from tests.recorded import HISTORIES
+from tests.replay.cli.calling import call as replay
+from tests.replay.cli.calling import refusal
+
+ADVICE = "(Permission denied): check the access rights of the file and its directory"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A log, a file and a directory of mode 000, a directory that cannot be written, and `free`.
+
+    `free` holds the same names without such modes.
+    """
+    for parent in (tmp_path, *tmp_path.parents[:2]):
+        parent.chmod(0o755)
+    for place in (tmp_path, tmp_path / "free"):
+        for name in ("locked", "read-only"):
+            (place / name).mkdir(parents=True)
+        shutil.copy(HISTORIES / "life-3.9.log.jsonl", place / "log")
+        (place / "closed").write_text("x")
+    (tmp_path / "read-only").chmod(0o555)
+    for name in ("closed", "locked"):
+        (tmp_path / name).chmod(0)
+    yield tmp_path
+    (tmp_path / "locked").chmod(0o755)
+
+
+READ = (
+    (("audit", "/log", "--trail", "/closed"), "closed"),
+    (("audit", "/log", "--trail", "/locked/trail"), "locked/trail"),
+    (("audit", "/locked"), "locked"),
+    (("audit", "/locked/log"), "locked/log"),
+    (("state", "/locked"), "locked"),
+    (("verify", "/locked"), "locked"),
+)
+WRITTEN = (
+    (("report", "/log", "--file", "/read-only/page"), "read-only/page"),
+    (("report", "/log", "--file", "/locked/page"), "locked/page"),
+    (("capture", "a=/log", "/read-only/fleet", "--once"), "read-only/fleet"),
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "named", "done"),
+    [(*one, "read") for one in READ] + [(*one, "written") for one in WRITTEN],
+)
+def test_replay_names_what_it_may_not_use(
+    folder: Path, words: tuple[str, ...], named: str, done: str
+) -> None:
+    """A trail, an archive, a log, a page: the same sentence."""
+    said = refusal(refused(replay, folder, words))
+    assert said == f"{folder / named} cannot be {done} {ADVICE}"
+
+
+BUNDLE = ("bundle", "export", "orders", "--cluster", "/log", "-f", "/read-only/bundle")
+
+
+@pytest.mark.parametrize(
+    ("words", "named", "done"),
+    [
+        (("inspect", "/closed"), "closed", "read"),
+        (("get", "--token", "@/closed"), "closed", "read"),
+        (("plan", "/log", "PUT", "/connectors/a/config", "@/closed"), "closed", "read"),
+        (BUNDLE, "read-only/bundle", "written"),
+    ],
+)
+def test_controlplane_words_it_alike(
+    folder: Path, words: tuple[str, ...], named: str, done: str
+) -> None:
+    """What is read, and what is written."""
+    said = refused(call, folder, words)
+    assert said.code == 2
+    assert said.err.strip().splitlines()[-1] == f"Error: {folder / named} cannot be {done} {ADVICE}"
+
+
+def refused(run: Callable[..., Said], folder: Path, words: tuple[str, ...]) -> Said:
+    """Run a command as a user without rights. `/log` is a path in the folder.
+
+    It runs in `free` first: what Python imports late may lie where that user cannot read.
+    """
+    run(*_in(folder / "free", words))
+    with unprivileged():
+        return run(*_in(folder, words))
+
+
+def _in(folder: Path, words: tuple[str, ...]) -> list[str]:
+    return [
+        f"{before}{folder / path}" if slash and not path.startswith("connectors") else word
+        for word in words
+        for before, slash, path in [word.partition("/")]
+    ]
