@@ -34,9 +34,10 @@ from controlplane.core.state import ClusterState, Topics, check_topics
 from controlplane.event_loop import apart
 from controlplane.follower import Follower, Notices
 from controlplane.follower import Limits as FollowerLimits
-from controlplane.logs.log import Log, LogError, LogNotUsable, Named, OneWriter
+from controlplane.logs.log import Log, LogError, Named, OneWriter
 from controlplane.logs.memory import MemoryLog
-from controlplane.logs.names import is_cluster, path_of
+from controlplane.logs.missing import missing_for_writer, renamed
+from controlplane.logs.names import check_ours, path_of
 from controlplane.observe import Logger, logger
 from controlplane.rest.app import App
 from controlplane.rest.calls import Part, Service
@@ -131,9 +132,10 @@ class ControlPlane:
     ) -> AsyncIterator["ControlPlane"]:
         """Open a log (`sqlite:///state.db`, `memory:`, or one that is open) and become its writer.
 
-        A log that is not there yet is made, with its topics. While an embedded log is open here, no
-        other control plane, and no command line, can write it. What an earlier process has left
-        unfinished is ended before this returns.
+        A log that is not there yet is made, with its topics. In a log with records, a topic with a
+        name of the settings' own must be there (see `missing_for_writer`). While an embedded log is
+        open here, no other control plane, and no command line, can write it. What an earlier
+        process has left unfinished is ended before this returns.
 
         Raises:
             LogError: the log cannot be used.
@@ -431,11 +433,10 @@ async def _opened(where: str | Log, stack: AsyncExitStack) -> Log:
         if isinstance(where, OneWriter):
             stack.enter_context(where.writer_lock())
         return where
+    check_ours(where)
     log: Log
     if where == "memory:":
         log = MemoryLog()
-    elif is_cluster(where):
-        raise LogNotUsable(f"{where} belongs to a Kafka cluster: its workers run the commands")
     else:
         from controlplane.logs.sqlite import SqliteLog  # noqa: PLC0415 - only who needs it
 
@@ -448,9 +449,14 @@ async def _opened(where: str | Log, stack: AsyncExitStack) -> Log:
 
 
 async def _make_topics(log: Log, settings: Settings) -> None:
-    """Make the topics that are not there; those that are keep their partitions."""
-    there = await log.topics()
+    """Make the topics that are not there; those that are keep their partitions.
+
+    Raises:
+        LogNotUsable: the log has records, and a name of a topic is probably misspelt.
+    """
     topics, partitions = settings.topics, settings.partitions
+    await missing_for_writer(log, topics, named=renamed(topics), may_lack_configs=True)
+    there = await log.topics()
     wanted = {
         topics.config: 1,
         topics.offsets: partitions.offsets,

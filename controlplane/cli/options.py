@@ -12,6 +12,7 @@ from controlplane.cli.configuring import FILE, TOPICS, warn_of_unknown, worker_o
 from controlplane.core.plugins import Plugins
 from controlplane.core.profiles import Profile, check_support, resolve
 from controlplane.core.state import Topics
+from controlplane.logs.missing import renamed
 from controlplane.logs.opening import DumpForm, Opening
 from controlplane.plugins import installed
 from controlplane.settings import Configuration, WorkerSettings
@@ -52,21 +53,15 @@ class Reading(msgspec.Struct, frozen=True):
         """
         told = self.configuration.told
         flags = {key for key, one in told.items() if one.source.kind == "flag"}
-        usual, names = msgspec.structs.asdict(Topics()), msgspec.structs.asdict(self.topics)
-        return frozenset(
-            what
-            for what, (key, _) in zip(usual, TOPICS.values(), strict=True)
-            if key in flags or names[what] != usual[what]
-        )
+        names = zip(Topics.__struct_fields__, TOPICS.values(), strict=True)
+        return renamed(self.topics) | {what for what, (key, _) in names if key in flags}
 
     def opening(self, *, exactly_once: bool = True) -> Opening:
         """How to open the log; `exactly_once` as the worker reads that is asked for."""
-        return Opening(
-            self.topics, self.configuration, exactly_once, self.form, self.named, _NAMING
-        )
+        return Opening(self.topics, self.configuration, exactly_once, self.form, self.named, NAMING)
 
 
-_NAMING = "topics are named by --config-topic and the like, or by --worker-properties"
+NAMING = "topics are named by --config-topic and the like, or by --worker-properties"
 
 
 def log_options(command: Command) -> Command:

@@ -26,6 +26,7 @@ from controlplane.cli.options import (
 )
 from controlplane.cli.plan.planning import Planning
 from controlplane.cli.printing import note, remark_by, say
+from controlplane.cli.written import written
 from controlplane.collector import settle
 from controlplane.core import views
 from controlplane.core.context import Context
@@ -37,9 +38,8 @@ from controlplane.embedding import plane_settings
 from controlplane.follower import Follower, Limits
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.missing import split_config
-from controlplane.logs.names import is_cluster, is_embedded, path_of
+from controlplane.logs.names import is_cluster, is_embedded
 from controlplane.logs.opening import open_log
-from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.observe import LOG_FORMATS, LogFormat, Logger, LogSettings, Passing, logger
 from controlplane.option_names import named_option
 from controlplane.plane import ControlPlane, Surroundings
@@ -53,7 +53,7 @@ from controlplane.rest.security.settings import HttpLimits
 from controlplane.rest.server import PortTaken, listen, serving, tell_of_full, url_of
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.listening import Address, administering, listening
-from controlplane.settings.parts import FOLLOWER, LOG, SQLITE
+from controlplane.settings.parts import FOLLOWER, LOG
 from controlplane.settings.worker import deciding
 from controlplane.shell_completion import complete_files
 from controlplane.watching import Watching
@@ -283,14 +283,11 @@ async def _commanding(
     if service.exactly_once:
         settings = msgspec.structs.replace(settings, exactly_once=True)
     around = Surroundings(plugins=service.plugins, notices=tell, loggers=loggers)
-    limits = service.reading.configuration.settings(SqliteSettings, SQLITE)
-    log = await SqliteLog.open(path_of(service.where), settings=limits)
-    try:
+    async with written(service.where, service.reading) as (log, missing):
+        _warn(service, missing)
         async with ControlPlane.open(log, settings, around) as plane:
             _warn(service, split_config(settings.topics, await log.topics()))
             yield plane.service, log
-    finally:
-        await log.close()
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ import msgspec
 
 from controlplane.core.profiles import since
 from controlplane.core.state import Topics
-from controlplane.logs.log import LogNotUsable
+from controlplane.logs.log import LogNotUsable, ReadableLog
 
 TOPICS_SHOWN = 5
 """How many topics a message lists, so that it stays one sentence."""
@@ -40,6 +40,40 @@ def missing_topics(
         for what, unknown in _TOLD_BY.items()
         if what in missing
     )
+
+
+def renamed(topics: Topics) -> frozenset[str]:
+    """Topics (`config`, `status`, …) that are not called as in Kafka's sample file."""
+    names, usual = msgspec.structs.asdict(topics), msgspec.structs.asdict(Topics())
+    return frozenset(what for what in names if names[what] != usual[what])
+
+
+async def missing_for_writer(
+    log: ReadableLog,
+    topics: Topics,
+    *,
+    named: Collection[str] = (),
+    naming: str = "",
+    may_lack_configs: bool = False,
+) -> tuple[str, ...]:
+    """Sentences about topics that a writer would add to a log; none about an empty log.
+
+    A writer makes missing topics. In a log with records, a misspelt name would hide the records of
+    the topic that was meant. An imported log has no commands topic: a new one may have any name.
+    A program may put offsets into a log before the first config (`may_lack_configs`).
+
+    Raises:
+        LogNotUsable: the config topic is missing, or a topic that was named on purpose.
+    """
+    there = await log.topics()
+    ends = await log.ends(there)
+    if not any(end for partitions in ends.values() for end in partitions):
+        return ()
+    if may_lack_configs and "config" not in named:
+        there = {topics.config: 1, **there}
+    has_commands = Topics().commands in there
+    refused = {what for what in named if what != "commands" or has_commands}
+    return missing_topics(topics, there, named=refused, naming=naming)
 
 
 def split_config(topics: Topics, there: Mapping[str, int]) -> tuple[str, ...]:

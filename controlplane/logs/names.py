@@ -20,6 +20,14 @@ def is_cluster(where: str) -> bool:
     return where.startswith(KAFKA)
 
 
+def check_ours(where: str) -> None:
+    """Raise `LogNotUsable` for a Kafka cluster: only its own workers write its topics."""
+    if is_cluster(where):
+        raise LogNotUsable(
+            f"{without_login(where)} belongs to a Kafka cluster: its workers run the commands"
+        )
+
+
 def brokers_of(where: str) -> str:
     """The brokers in the name of a cluster; empty where it tells none.
 

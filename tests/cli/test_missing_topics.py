@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calling import call, refusal
+from controlplane.core.state import Topics
+from controlplane.logs.log import LogNotUsable
+from controlplane.plane import ControlPlane, Settings
+from tests.cli.calling import call, refusal, shell
 
 CONFIGS = (
     '{"topic":"connect-configs","partition":0,"offset":5,"tstype":"create","ts":1700000000000,'
@@ -98,3 +101,77 @@ def test_a_config_topic_with_two_partitions_is_told(
     found = call("inspect", log, "-o", "json").json
     assert SPLIT in found["problems"]
     assert [row["name"] for row in found["connectors"]] == ["c", "d"]
+
+
+FOUND = "found: connect-configs, connect-offsets, connect-status"
+
+
+@pytest.fixture
+def life(histories: Path, tmp_path: Path) -> Path:
+    """A cluster's log, imported: it has no topic of commands."""
+    assert call("import", histories / "life-3.9.log.jsonl", tmp_path / "life.db").code == 0
+    return tmp_path / "life.db"
+
+
+def topics_in(log: Path) -> list[str]:
+    """The topics of an embedded log."""
+    return sorted(call("inspect", log, "-o", "json").json["read_up_to"])
+
+
+@pytest.mark.parametrize("what", ["config", "offsets", "status"])
+def test_serve_makes_no_topic_of_a_misspelt_name(life: Path, what: str) -> None:
+    """A service without connectors would look like a cluster that has lost them."""
+    before = topics_in(life)
+    sentence = refusal(shell("serve", life, "--port", "0", f"--{what}-topic", "nope"))
+    assert sentence.startswith(f"there is no topic nope ({FOUND}): name the {what} topic as it is")
+    assert sentence.endswith(
+        "(topics are named by --config-topic and the like, or by --worker-properties)"
+    )
+    assert topics_in(life) == before
+
+
+@pytest.mark.parametrize("what", ["CONFIG", "OFFSET", "STATUS"])
+def test_a_change_makes_no_topic_of_a_misspelt_name(life: Path, what: str) -> None:
+    """The environment names the topics of a log that a verb opens."""
+    before = topics_in(life)
+    names = {f"CONTROLPLANE_{what}_STORAGE_TOPIC": "nope"}
+    said = call("stop", "orders", "-c", life, environment=names)
+    assert f"there is no topic nope ({FOUND})" in refusal(said)
+    assert topics_in(life) == before
+
+
+def test_a_log_with_other_names_is_not_taken_for_a_new_one(configs: Path, tmp_path: Path) -> None:
+    """Its config topic is called otherwise than usual, and nobody has said how."""
+    configs.write_text(CONFIGS.replace("connect-configs", "my-configs"), "utf-8")
+    flags = ("--config-topic", "my-configs")
+    assert call("import", configs, tmp_path / "my.db", *flags).code == 0
+    for words in (("serve", tmp_path / "my.db"), ("stop", "c", "-c", tmp_path / "my.db")):
+        sentence = refusal(shell(*words))
+        assert "there is no topic connect-configs (found: my-configs)" in sentence
+
+
+async def test_a_plane_makes_no_topic_of_a_misspelt_name(life: Path) -> None:
+    """In another program, too: topics that are named must be there."""
+    for topics in (Topics(config="nope"), Topics(offsets="nope"), Topics(status="nope")):
+        with pytest.raises(LogNotUsable, match=f"there is no topic nope .{FOUND}"):
+            async with ControlPlane.open(str(life), Settings(topics=topics)):
+                pass
+
+
+async def test_a_new_log_may_have_any_names(tmp_path: Path) -> None:
+    """Neither one that is not there, nor one without records, has a topic to lose."""
+    for name in ("first", "second"):
+        topics = Topics(*(f"{name}-{what}" for what in Topics.__struct_fields__))
+        async with ControlPlane.open(f"{tmp_path}/new.db", Settings(topics=topics)) as plane:
+            assert {*await plane.log.topics()} >= {topics.config, topics.commands}
+
+
+async def test_the_commands_may_have_a_topic_of_any_name(life: Path) -> None:
+    """An imported log has none; once it is there, a second one would hide it."""
+    async with ControlPlane.open(str(life), Settings(topics=Topics(commands="my-commands"))):
+        pass
+    async with ControlPlane.open(str(life)):
+        pass
+    with pytest.raises(LogNotUsable, match="there is no topic nope"):
+        async with ControlPlane.open(str(life), Settings(topics=Topics(commands="nope"))):
+            pass

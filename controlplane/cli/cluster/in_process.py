@@ -19,11 +19,12 @@ from controlplane.cli.configuring import configured
 from controlplane.cli.options import Reading, read_plugins
 from controlplane.cli.plan.planning import Planning
 from controlplane.cli.printing import note
+from controlplane.cli.written import written
 from controlplane.core.context import Context
 from controlplane.core.profiles import KIP, resolve
 from controlplane.embedding import plane_settings
 from controlplane.follower import Follower
-from controlplane.logs.names import check_file, is_cluster, path_of
+from controlplane.logs.names import check_file, check_ours, is_cluster, path_of
 from controlplane.logs.opening import open_log
 from controlplane.plane import ControlPlane
 from controlplane.rest.app import App
@@ -75,8 +76,13 @@ _WRITING = (Need.WRITE, Need.CREATE)
 @asynccontextmanager
 async def _written(where: str, told: Configuration) -> AsyncIterator[App]:
     """Answers as the one writer of the log, which is made if it is not there."""
-    async with ControlPlane.open(where, plane_settings(told)) as plane:
-        yield plane.app
+    check_ours(where)
+    reading = Reading(told, told.settings(WorkerSettings))
+    async with written(where, reading) as (log, missing):
+        for problem in missing:
+            note(f"{where}: {problem}")
+        async with ControlPlane.open(log, plane_settings(told)) as plane:
+            yield plane.app
 
 
 @asynccontextmanager

@@ -1,0 +1,34 @@
+"""An embedded log that a command opens for writing."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from controlplane.cli.options import NAMING, Reading
+from controlplane.logs.missing import missing_for_writer
+from controlplane.logs.names import path_of
+from controlplane.logs.sqlite import SqliteLog, SqliteSettings
+from controlplane.settings.parts import SQLITE
+
+
+class Written(NamedTuple):
+    """An open log, and a sentence about each topic that it lacks."""
+
+    log: SqliteLog
+    missing: tuple[str, ...]
+
+
+@asynccontextmanager
+async def written(where: str, reading: Reading) -> AsyncIterator[Written]:
+    """Open an embedded log for writing and close it again; make it if it is not there.
+
+    Raises:
+        LogError: it cannot be opened, or has records and lacks a topic that it must have.
+    """
+    limits = reading.configuration.settings(SqliteSettings, SQLITE)
+    log = await SqliteLog.open(path_of(where), settings=limits)
+    try:
+        missing = await missing_for_writer(log, reading.topics, named=reading.named, naming=NAMING)
+        yield Written(log, missing)
+    finally:
+        await log.close()
