@@ -1,8 +1,9 @@
 """Finds the plugins of a worker: Kafka's own, those of a catalogue file, and those in Python.
 
-What Kafka brings lies beside this package as data files, written from Kafka's own classes
-(`tests/oracle/definitions.py`). Connectors in Python are found by entry points of the group
-`controlplane.connectors`, as packages declare them:
+Kafka's own plugins and definitions lie beside this package as data files, written from Kafka's own
+classes (`tests/oracle/definitions.py`), and descriptions of their settings in our own words.
+Connectors in Python are found by entry points of the group `controlplane.connectors`, as packages
+declare them:
 
     [project.entry-points."controlplane.connectors"]
     orders = "example.orders:OrdersSource"
@@ -27,9 +28,12 @@ from controlplane.core.plugins import (
     Plugin,
     Plugins,
     checked_keys,
+    parse_catalogue,
     parse_definitions,
+    parse_descriptions,
     parse_plugins,
     unsupported,
+    with_descriptions,
 )
 
 GROUP = "controlplane.connectors"
@@ -63,7 +67,8 @@ def kafkas_own() -> Own:
     """What Kafka itself brings, of every release."""
     folder = resources.files("controlplane") / "catalogues"
     plugins = parse_plugins((folder / "plugins.json").read_bytes())
-    return Own(plugins, parse_definitions((folder / "definitions.json").read_bytes()))
+    own = Own(plugins, parse_definitions((folder / "definitions.json").read_bytes()))
+    return with_descriptions(own, parse_descriptions((folder / "descriptions.json").read_bytes()))
 
 
 def catalogued(
@@ -76,8 +81,7 @@ def catalogued(
     Raises:
         CatalogueError: it is no catalogue.
     """
-    own = kafkas_own()
-    return Plugins(parse_plugins(text, own.plugins), own, more, trusting=trusting)
+    return parse_catalogue(text, kafkas_own(), more, trusting=trusting)
 
 
 def installed(catalogue: Path | None = None, *, trusting: bool = False) -> Plugins:
@@ -97,7 +101,8 @@ def installed(catalogue: Path | None = None, *, trusting: bool = False) -> Plugi
     except CatalogueError as error:
         raise CatalogueError(
             f"{catalogue} is no catalogue of connector classes ({error}): give the answer of "
-            f"GET /connector-plugins, or a list like {_CATALOGUE}"
+            f"GET /connector-plugins, a list like {_CATALOGUE}, or a file that `controlplane "
+            "plugins harvest` wrote"
         ) from None
 
 

@@ -119,7 +119,9 @@ def test_histories_keys_are_checked(histories: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (b"{}", "Expected `array`"),
+        (b"{}", "missing required field `plugins`"),
+        (b"1", "Expected `array`"),
+        (b'{"plugins": [], "documentation": {"producer": {"acks": 1}}}', "Expected `str`"),
         (b"[1]", "Expected `object`"),
         (b"[{}]", "missing required field `class`"),
         (b"[\xff]", "invalid character"),

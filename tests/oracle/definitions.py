@@ -3,23 +3,22 @@
 python -m tests.oracle.definitions          writes the files
 python -m tests.oracle.definitions --check  says whether they are current (exit code 1: no)
 
-`Definitions.java` tells what one release defines. Here the answers of all releases become rows, as
-`core.configdef.spans` reads them: each as it is in the newest release, with what was otherwise
-before, and the span of releases that have it. What a class cannot tell, because it is code and not
-a definition, stands in `TOLD`.
+`controlplane.harvest.jars` tells what one release defines. Here the answers of all releases become
+rows, as `core.configdef.spans` reads them: each as it is in the newest release, with what was
+otherwise before, and the span of releases that have it. What a class cannot tell, because it is
+code and not a definition, stands in `TOLD`. The documentation of settings is left out: descriptions
+in our own words lie in `descriptions.json`.
 """
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from tests.jars import ROOT, JarsUnavailable, classpath, java
-from tests.oracle.kafka import harness
-from tests.patience import PATIENCE_S
+from tests import harvested
+from tests.jars import ROOT
 
 FOLDER = ROOT / "controlplane" / "catalogues"
 
@@ -86,8 +85,6 @@ IMPLIED = (
         "name": "predicate",
         "type": "STRING",
         "default": None,
-        "documentation": "The alias of a predicate used to determine whether to apply this "
-        "transformation.",
         "since": "2.6.0",
         "before": [{"until": "3.5.0", "default": ""}],
     },
@@ -95,7 +92,6 @@ IMPLIED = (
         "name": "negate",
         "type": "BOOLEAN",
         "default": "false",
-        "documentation": "Whether the configured predicate should be negated.",
         "since": "2.6.0",
     },
 )
@@ -107,23 +103,8 @@ IMPLIED = (
 
 def answer(release: str) -> Mapping[str, Any]:
     """What a release defines."""
-    path = _class_path(release)
-    command = [str(java()), "-Xmx512m", "-cp", f"{harness()}:{path}", "oracle.Definitions"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
-    found: Mapping[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found: Mapping[str, Any] = json.loads(harvested.definitions(release))
     return found
-
-
-def _class_path(release: str) -> str:
-    """With MirrorMaker where it can be had: of some releases it was never published."""
-    names = ["runtime", "file", "json", "mirror"]
-    while True:
-        try:
-            artifacts = (f"org.apache.kafka:connect-{name}:{release}" for name in names)
-            return classpath(*artifacts, silent=False)
-        except JarsUnavailable:
-            if names.pop() != "mirror":
-                raise
 
 
 # --- words of validators ------------------------------------------------------------------------
@@ -225,7 +206,6 @@ DEFAULTS: Key = {
     "default": None,
     "valid": [],
     "importance": "MEDIUM",
-    "documentation": "",
     "group": None,
     "order": -1,
     "width": "NONE",
@@ -237,7 +217,6 @@ DEFAULTS: Key = {
 def plain(key: Key) -> Key:
     """A key as a catalogue has it, without what needs not be said."""
     told = dict(key, valid=valid(key), required=bool(key.get("required")))
-    told["documentation"] = told["documentation"] or ""
     if told["display_name"] == told["name"]:
         told["display_name"] = None
     fields = {field: told.get(field) for field in DEFAULTS}

@@ -38,7 +38,7 @@ def class_path(release: str) -> ClassPath:
 
 def told(keys: Iterable[ConfigKey]) -> list[dict[str, Any]]:
     """Keys as Kafka tells them, so that they can be compared."""
-    names = ("type", "required", "default", "importance", "documentation", "group", "order")
+    names = ("type", "required", "default", "importance", "group", "order")
     return [
         {"name": key.name, "width": key.width, "display_name": key.display_name}
         | {name: getattr(key, name) for name in names}
@@ -46,12 +46,15 @@ def told(keys: Iterable[ConfigKey]) -> list[dict[str, Any]]:
     ]
 
 
+_UNTOLD = {"valid", "dependents", "documentation"}
+"""Fields of Kafka's answer that are compared elsewhere."""
+
+
 def asked(keys: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same of Kafka's answer."""
     return [
-        {name: value for name, value in key.items() if name not in {"valid", "dependents"}}
+        {name: value for name, value in key.items() if name not in _UNTOLD}
         | {"default": key.get("default"), "required": bool(key.get("required"))}
-        | {"documentation": key["documentation"] or ""}
         for key in keys
     ]
 

@@ -11,8 +11,10 @@ import msgspec
 from controlplane.core.context import Context, Worker
 from controlplane.core.plan import Reason
 from controlplane.core.profiles import Profile
-from controlplane.core.validation import Failure, Validation, refusal, validate
+from controlplane.core.validation import Validation, refusal, validate
 from controlplane.plugins import catalogued
+from tests.documentation import digest_of_all
+from tests.harvested import with_documentation
 from tests.validation.cases import APACHE, JSON, Config
 
 FILE = Path(__file__).parent / "recorded.jsonl"
@@ -30,38 +32,60 @@ CONNECTORS = (
 
 
 class Answer(NamedTuple):
-    """`refused`: code and text that a creation is answered with. `digest`: of the whole result."""
+    """The answer to a config.
+
+    `refused` is the code and text that a creation is answered with. `digest` is that of the whole
+    result but for the documentation of settings, `documentation` the digest of all of that.
+    """
 
     refused: str | None
     digest: str | None
+    documentation: str | None = None
+
+    def without_documentation(self) -> "Answer":
+        """The same answer as it is compared without Kafka's sentences."""
+        return self._replace(documentation=None)
 
 
-def context_of(release: str, more: Iterable[Mapping[str, Any]] = ()) -> Context:
-    """A worker of a release, as it was recorded; `more` are entries of its catalogue."""
-    listed = [*({"class": name} for name in CONNECTORS), *more]
-    plugins = catalogued(json.dumps(listed).encode())
+def context_of(
+    release: str, more: Iterable[Mapping[str, Any]] = (), *, harvested: bool = False
+) -> Context:
+    """A worker of a release, as it was recorded; `more` are entries of its catalogue.
+
+    Where it is `harvested`, the catalogue holds the documentation of that release.
+    """
+    listed: list[Mapping[str, Any]] = [*({"class": name} for name in CONNECTORS), *more]
+    text = with_documentation(release, listed) if harvested else json.dumps(listed).encode()
+    plugins = catalogued(text)
     return Context(profile=Profile.of(release), worker=WORKER, plugins=plugins)
 
 
 def ours(config: Config, context: Context) -> Answer:
     """What we say, as a worker of the context's release; what is right is not posted."""
     found = validate(config, context)
-    whole = None if isinstance(found, Failure) else digest(msgspec.to_builtins(found))
-    if isinstance(found, Validation) and not found.error_count:
-        return Answer(None, whole)
+    answer = Answer(None, None)
+    if isinstance(found, Validation):
+        answer = with_digests(None, msgspec.to_builtins(found))
+        if not found.error_count:
+            return answer
     posted = config if config.get("name") is not None else config | {"name": ""}
     refused = refusal(posted, context)
     text = None if refused is None else f"{CODES[refused.reason]} {refused.text}"
-    return Answer(text, whole)
+    return answer._replace(refused=text)
 
 
-def digest(result: Any) -> str:
-    """Of a validation's result as JSON. How the place in a group is called is no part of it."""
-    for one in result["configs"]:
-        definition = one["definition"] or {}
+def with_digests(refused: str | None, result: Any) -> Answer:
+    """The answer with the digests of a validation's result, which loses its documentation.
+
+    The name of the place in a group differs between releases and is no part of the digest.
+    """
+    definitions = [one["definition"] for one in result["configs"] if one["definition"] is not None]
+    documentation = digest_of_all([one.pop("documentation") for one in definitions])
+    for definition in definitions:
         if "order_in_group" in definition:
             definition["order"] = definition.pop("order_in_group")
-    return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()[:12]
+    whole = hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()[:12]
+    return Answer(refused, whole, documentation)
 
 
 class Recorded(NamedTuple):
@@ -78,8 +102,11 @@ def read(file: Path = FILE) -> list[Recorded]:
 
 def _line(line: Any) -> Recorded:
     texts = {release: text for text, releases in line["refused"] for release in releases}
-    digests = line["digests"]
-    answers = {name: Answer(text, digests.get(name)) for name, text in texts.items()}
+    digests, documentation = line["digests"], line["documentation"]
+    answers = {
+        name: Answer(text, digests.get(name), documentation.get(name))
+        for name, text in texts.items()
+    }
     return Recorded(line["config"], answers)
 
 
@@ -91,6 +118,11 @@ def write(recorded: list[Recorded], file: Path = FILE) -> None:
         for release, answer in one.answers.items():
             said.setdefault(answer.refused, []).append(release)
         digests = {name: answer.digest for name, answer in one.answers.items() if answer.digest}
+        told = {
+            name: answer.documentation
+            for name, answer in one.answers.items()
+            if answer.documentation
+        }
         line = {"config": one.config, "refused": list(said.items()), "digests": digests}
-        lines.append(json.dumps(line))
+        lines.append(json.dumps(line | {"documentation": told}))
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")

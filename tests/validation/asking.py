@@ -20,7 +20,7 @@ import httpx
 from tests.kafka.real import Broker, Worker
 from tests.oracle.kafka import harness
 from tests.validation import class_cases
-from tests.validation.answers import CLASSES_FILE, FILE, Answer, Recorded, digest, write
+from tests.validation.answers import CLASSES_FILE, FILE, Answer, Recorded, with_digests, write
 from tests.validation.cases import Config, cases
 
 RELEASES = (
@@ -44,7 +44,8 @@ async def ask(rest: httpx.AsyncClient, config: Config) -> Answer:
     found = validated.json()
     if validated.status_code != httpx.codes.OK:
         return Answer(await _refused(rest, config), None)
-    return Answer(await _refused(rest, config) if found["error_count"] else None, digest(found))
+    refused = await _refused(rest, config) if found["error_count"] else None
+    return with_digests(refused, found)
 
 
 async def _refused(rest: httpx.AsyncClient, config: Config) -> str | None:

@@ -1,7 +1,8 @@
 """Real workers of ten releases were asked about 190 configs: we say the same, to the letter.
 
 Held together are the code and text that a creation is refused with, and, by its digest, the whole
-result of validation: every definition, value, recommendation and error.
+result of validation: every definition, value, recommendation and error. The documentation in the
+definitions has a digest of its own, and is compared where it was harvested from that release.
 """
 
 import json
@@ -9,7 +10,7 @@ import json
 import pytest
 
 from controlplane.core.context import Context
-from tests.validation.answers import Recorded, context_of, ours, read
+from tests.validation.answers import Answer, Recorded, context_of, ours, read
 from tests.validation.asking import RELEASES
 from tests.validation.cases import APACHE, MIRROR, SINK, SOURCE, TRANSFORM, Config, cases
 
@@ -82,15 +83,38 @@ def test_every_case_is_recorded(recorded: list[Recorded]) -> None:
 
 
 def test_same_answers(recorded: list[Recorded], context: Context) -> None:
-    """To each config, but for the listed ones."""
+    """To each config, but for the listed ones and for the documentation of keys."""
     release = context.profile.release
     differing = [
         one.config
         for one in recorded
-        if ours(one.config, context) != one.answers[release] and not _old_mirror(one, release)
+        if _ours(one, context) != one.answers[release].without_documentation()
+        and not _old_mirror(one, release)
     ]
     known = [config for config, releases, _ in DIFFERENT if release in releases]
     assert sorted(differing, key=json.dumps) == sorted(known, key=json.dumps)
+
+
+def _ours(one: Recorded, context: Context) -> Answer:
+    return ours(one.config, context).without_documentation()
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("release", RELEASES)
+def test_documentation_is_kafkas_with_a_harvested_catalogue(
+    recorded: list[Recorded], release: str
+) -> None:
+    """Each whole result is the worker's, but for the listed ones."""
+    context = context_of(release, harvested=True)
+    known = [config for config, releases, _ in DIFFERENT if release in releases]
+    compared = [
+        one for one in recorded if one.config not in known and not _old_mirror(one, release)
+    ]
+    differing = [
+        one.config for one in compared if ours(one.config, context) != one.answers[release]
+    ]
+    assert differing == []
+    assert any(one.answers[release].documentation for one in compared)
 
 
 def test_old_mirrors_are_refused_alike(recorded: list[Recorded], context: Context) -> None:

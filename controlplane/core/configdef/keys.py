@@ -21,7 +21,6 @@ class _KeyChange(Change, frozen=True, kw_only=True):
     default: str | msgspec.UnsetType | None = msgspec.UNSET
     valid: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     importance: Importance | msgspec.UnsetType = msgspec.UNSET
-    documentation: str | msgspec.UnsetType = msgspec.UNSET
     group: str | msgspec.UnsetType | None = msgspec.UNSET
     order: int | msgspec.UnsetType = msgspec.UNSET
     width: Width | msgspec.UnsetType = msgspec.UNSET

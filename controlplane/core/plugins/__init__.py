@@ -15,11 +15,17 @@ from controlplane.core.plugins.catalogue import (
     CatalogueError,
     Own,
     Plugin,
+    WrittenCatalogue,
     checked_keys,
     parse_definitions,
     parse_plugins,
 )
 from controlplane.core.plugins.classpath import CONNECTORS, ClassPath, kind_of
+from controlplane.core.plugins.descriptions import (
+    Descriptions,
+    parse_descriptions,
+    with_descriptions,
+)
 from controlplane.core.plugins.hooks import Hook, declines, undisturbing, unsupported
 from controlplane.core.profiles import NEWEST, Profile
 
@@ -30,6 +36,7 @@ __all__ = [
     "CatalogueError",
     "ClassPath",
     "ConfigKey",
+    "Descriptions",
     "Hook",
     "Own",
     "Plugin",
@@ -37,8 +44,10 @@ __all__ = [
     "checked_keys",
     "parse_catalogue",
     "parse_definitions",
+    "parse_descriptions",
     "parse_plugins",
     "unsupported",
+    "with_descriptions",
 ]
 
 
@@ -113,11 +122,18 @@ UNCHECKED = Plugins(trusting=True)
 """No plugins at all and every class on trust: for reading, and for deciding without a catalogue."""
 
 
-def parse_catalogue(text: bytes, own: Own | None = None) -> Plugins:
+def parse_catalogue(
+    text: bytes, own: Own | None = None, more: Iterable[Plugin] = (), *, trusting: bool = False
+) -> Plugins:
     """The plugins that a catalogue file lists, beside those of Kafka's own that are always there.
+
+    Documentation in the file replaces the descriptions of Kafka's own settings, for every release.
 
     Raises:
         CatalogueError: it is no catalogue.
     """
+    written = WrittenCatalogue.read(text)
     own = own or Own()
-    return Plugins(parse_plugins(text, own.plugins), own)
+    if written.documentation:
+        own = with_descriptions(own, written.documentation)
+    return Plugins(written.listed(own.plugins), own, more, trusting=trusting)

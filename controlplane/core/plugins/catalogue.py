@@ -13,6 +13,11 @@ where more is known:
 `config` are the plugin's own keys, as `GET /connector-plugins/{plugin}/config` answers them, or in
 fewer words (`keys.ConfigKey`). A plugin without `config` is believed whatever it is configured
 with. `alter_offsets` is explained in `hooks`. Of Kafka's own plugins the class alone is enough.
+
+The file may also be an object with that list and with documentation of Kafka's own settings, as
+`controlplane plugins harvest` writes it:
+
+    {"plugins": […], "documentation": {"producer": {"linger.ms": "…"}}}
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -127,6 +132,36 @@ class _Written(Span, frozen=True, kw_only=True, rename={"class_name": "class"}):
         return fields
 
 
+class WrittenCatalogue(msgspec.Struct, frozen=True):
+    """A catalogue file as it is written."""
+
+    plugins: list[_Written]
+    documentation: dict[str, dict[str, str]] = {}
+    """Descriptions of Kafka's own settings, by scope (`descriptions`)."""
+
+    @classmethod
+    def read(cls, text: bytes) -> "WrittenCatalogue":
+        """The content of a file: an object, or the list of plugins alone.
+
+        Raises:
+            CatalogueError: it is no catalogue.
+        """
+        if text.lstrip()[:1] == b"{":
+            return decoded(text, cls)
+        return cls(decoded(text, list[_Written]))
+
+    def listed(self, own: Sequence[Plugin] = ()) -> tuple[Plugin, ...]:
+        """The plugins, with what is known of Kafka's own.
+
+        Raises:
+            CatalogueError: one of them is described by unknown words.
+        """
+        try:
+            return tuple(plugin for one in self.plugins for plugin in _plugins(one, own))
+        except UnknownHook as error:
+            raise CatalogueError(f"alter_offsets: {error}") from None
+
+
 class Own(msgspec.Struct, frozen=True):
     """What Kafka itself brings: its plugins, and the definitions that all of their kind share."""
 
@@ -162,7 +197,12 @@ def _plain(keys: Iterable[WrittenKey]) -> tuple[ConfigKey, ...]:
 _Decoded = TypeVar("_Decoded")
 
 
-def _decoded(text: bytes, kind: type[_Decoded]) -> _Decoded:
+def decoded(text: bytes, kind: type[_Decoded]) -> _Decoded:
+    """A JSON text as a value of this type.
+
+    Raises:
+        CatalogueError: it is something else.
+    """
     try:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -175,11 +215,7 @@ def parse_plugins(text: bytes, own: Sequence[Plugin] = ()) -> tuple[Plugin, ...]
     Raises:
         CatalogueError: it is none.
     """
-    written = _decoded(text, list[_Written])
-    try:
-        return tuple(plugin for one in written for plugin in _plugins(one, own))
-    except UnknownHook as error:
-        raise CatalogueError(f"alter_offsets: {error}") from None
+    return WrittenCatalogue.read(text).listed(own)
 
 
 def _plugins(written: _Written, own: Sequence[Plugin]) -> Iterable[Plugin]:
@@ -199,5 +235,5 @@ def parse_definitions(text: bytes) -> Mapping[str, tuple[ConfigKey, ...]]:
     Raises:
         CatalogueError: they are none.
     """
-    written = _decoded(text, dict[str, tuple[WrittenKey, ...]])
+    written = decoded(text, dict[str, tuple[WrittenKey, ...]])
     return {name: _plain(keys) for name, keys in written.items()}

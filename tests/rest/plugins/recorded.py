@@ -1,4 +1,7 @@
-"""What workers said about their plugins and loggers: short, and easily compared."""
+"""Answers of workers about their plugins and loggers: short, and easily compared.
+
+`documentation` of settings is compared apart from the rest of an answer, and by a digest.
+"""
 
 import hashlib
 import json
@@ -9,6 +12,7 @@ from typing import NamedTuple
 
 import httpx
 
+from tests.documentation import digest_of_all, sentences, without_sentences
 from tests.rest.plugins.cases import Ask, cases
 
 FILE = Path(__file__).parent / "recorded.jsonl"
@@ -20,19 +24,29 @@ _TIMES = re.compile(r'"last_modified":\d+')
 
 
 class Said(NamedTuple):
-    """An answer: its status, type and text, in which the release is `RELEASE` and times are 0."""
+    """An answer: its status, type and text, in which the release is `RELEASE` and times are 0.
+
+    `text` has no documentation; `documentation` is the digest of it, None if there is none.
+    """
 
     status: int
     content_type: str | None
     text: str
+    documentation: str | None = None
+
+    def without_documentation(self) -> "Said":
+        """The same answer as it is compared without Kafka's sentences."""
+        return self._replace(documentation=None)
 
 
 def plain(answer: httpx.Response, release: str) -> Said:
     """What was answered, without what is never the same twice."""
-    text = _TIMES.sub('"last_modified":0', answer.text.replace(release, "RELEASE"))
+    told = _TIMES.sub('"last_modified":0', answer.text.replace(release, "RELEASE"))
+    text = without_sentences(told)
     if len(text) > LONG_CHARACTERS:
         text = f"{len(text)} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    return Said(answer.status_code, answer.headers.get("content-type"), text)
+    content_type = answer.headers.get("content-type")
+    return Said(answer.status_code, content_type, text, digest_of_all(sentences(told)))
 
 
 def write(said: Mapping[str, Sequence[Said]]) -> None:

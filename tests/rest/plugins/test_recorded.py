@@ -1,6 +1,7 @@
 """Workers of many releases were asked about plugins, configs and loggers: we answer the same.
 
-Status, type and text are theirs, to the letter; what a worker tells of each key among them.
+Status, type and text are theirs, to the letter; what a worker tells of each key among them. The
+documentation of keys is theirs, too, where the catalogue holds what was harvested of that release.
 """
 
 import json
@@ -11,11 +12,11 @@ import msgspec
 import pytest
 
 from controlplane import ControlPlane
-from controlplane.core.plugins import Plugins
 from controlplane.observe import silent
 from controlplane.plane import Settings, Surroundings
 from controlplane.plugins import catalogued
 from controlplane.rest.loggers import Loggers, apart
+from tests.harvested import with_documentation
 from tests.rest.plugins.asking import RELEASES, WITHOUT_MIRROR
 from tests.rest.plugins.cases import APACHE, STRANGE, Ask, cases
 from tests.rest.plugins.recorded import Said, plain, read
@@ -42,20 +43,20 @@ DIFFERENT = (
 """What is in the path of a request that we answer otherwise, in which releases, and why."""
 
 
-def plugins(release: str) -> Plugins:
-    """Those of the workers that were asked."""
+def _listed(release: str) -> list[dict[str, str]]:
+    """The connectors of the workers that were asked."""
     names = [
         name for name in CONNECTORS if release not in WITHOUT_MIRROR or not name.startswith(MIRROR)
     ]
-    return catalogued(json.dumps([{"class": name} for name in names]).encode())
+    return [{"class": name} for name in names]
 
 
-async def ours(release: str) -> list[Said]:
+async def ours(release: str, catalogue: bytes) -> list[Said]:
     """What we say to each case, in their order."""
     # Log4j 2 has another level than Log4j 1 where nobody has configured it.
     level = logging.ERROR if release.startswith("4") else logging.DEBUG
     around = Surroundings(
-        plugins(release), notices=silent(), loggers=Loggers(lambda: 0, apart(level))
+        catalogued(catalogue), notices=silent(), loggers=Loggers(lambda: 0, apart(level))
     )
     settings = Settings(profile=release, worker=WORKER)
     opened = ControlPlane.open("memory:", settings, around)
@@ -79,10 +80,28 @@ def test_every_case_is_recorded() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 async def test_same_answers(release: str) -> None:
-    """To each request, but for the listed ones."""
-    recorded = zip(read(release), await ours(release), strict=True)
-    differing = [(ask, theirs, own) for (ask, theirs), own in recorded if own != theirs]
+    """To each request, but for the listed ones and for the documentation of keys."""
+    given = await ours(release, json.dumps(_listed(release)).encode())
+    own = [said.without_documentation() for said in given]
+    theirs = [(ask, said.without_documentation()) for ask, said in read(release)]
+    differing = [ask for (ask, said), one in zip(theirs, own, strict=True) if one != said]
     known = {part for part, releases, _ in DIFFERENT if release in releases}
-    met = {part for part in known for ask, _, _ in differing if part in ask.target}
-    assert [one for one in differing if not any(part in one[0].target for part in met)] == []
+    met = {part for part in known for ask in differing if part in ask.target}
+    assert [ask for ask in differing if not any(part in ask.target for part in met)] == []
     assert met == known
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("release", RELEASES)
+async def test_documentation_is_kafkas_with_a_harvested_catalogue(release: str) -> None:
+    """Each answer is the worker's to the byte, but for the listed ones."""
+    own = await ours(release, with_documentation(release, _listed(release)))
+    known = {part for part, releases, _ in DIFFERENT if release in releases}
+    recorded = [
+        (ask, theirs, one)
+        for (ask, theirs), one in zip(read(release), own, strict=True)
+        if not any(part in ask.target for part in known)
+    ]
+    assert [(ask, theirs, one) for ask, theirs, one in recorded if one != theirs] == []
+    told = [theirs.documentation for _, theirs, _ in recorded]
+    assert any(told), "nothing of the kind is recorded"

@@ -23,6 +23,7 @@ from controlplane.rest.security.hashes import Scrypt
 from controlplane.rest.security.protecting import Protection, protected
 from controlplane.rest.server import listen, serving
 from controlplane.settings import Configuration, Source, Told
+from tests.harvested import with_documentation
 from tests.recorded import installed
 from tests.rest.broker import Broker
 from tests.rest.probes.comparing import differences
@@ -63,10 +64,15 @@ def worlds() -> Iterator[tuple[Row, list[Row]]]:
         yield first, rest
 
 
-async def replay(about: Row, rest: list[Row]) -> tuple[list[Exchange], list[Row]]:
-    """Every request of a world with its answer, and the waits that found something else."""
+async def replay(
+    about: Row, rest: list[Row], *, harvested: bool = False
+) -> tuple[list[Exchange], list[Row]]:
+    """Every request of a world with its answer, and the waits that found something else.
+
+    The documentation of keys is compared if the catalogue is to hold what was `harvested`.
+    """
     told, missed = [], []
-    async with _opened(about, Recording.of(rest)) as world:
+    async with _opened(about, Recording.of(rest), _plugins(harvested=harvested)) as world:
         for row in rest:
             if not row.race:
                 await world.runtime.settle(long=row.kind == "sleep" or row.contains is not None)
@@ -77,7 +83,8 @@ async def replay(about: Row, rest: list[Row]) -> tuple[list[Exchange], list[Row]
                     missed.append(row)
                 case "request":
                     given = await _sent(row, world)
-                    told.append(Exchange(row, given, differences(row, given)))
+                    found = differences(row, given, documentation=harvested)
+                    told.append(Exchange(row, given, found))
     return told, missed
 
 
@@ -90,12 +97,12 @@ async def _sent(row: Row, world: World) -> Response:
 
 
 @asynccontextmanager
-async def _opened(about: Row, recording: Recording) -> AsyncIterator[World]:
+async def _opened(about: Row, recording: Recording, plugins: Plugins) -> AsyncIterator[World]:
     log, broker = MemoryLog(), Broker()
     with TemporaryDirectory() as folder:
         told = _told(about.workers["w1"], Path(folder))
         settings = plane_settings(told)
-        around = Surroundings(plugins=_plugins(), outside=broker)
+        around = Surroundings(plugins=plugins, outside=broker)
         async with ControlPlane.open(log, settings, around) as plane:
             app = protected(plane.app, Protection.told(told))
             admin = App(plane.service._replace(part=Part.ADMIN))
@@ -118,7 +125,7 @@ def _told(worker: Mapping[str, str], folder: Path) -> Configuration:
 
 
 @cache
-def _plugins() -> Plugins:
+def _plugins(*, harvested: bool) -> Plugins:
     """The plugins that the workers listed, and what is known of the connectors among them."""
     known = installed("life-3.9")
     described = {one["name"]: one for one in _answer_to("/lab.PagesSourceConnector/config")}
@@ -126,6 +133,8 @@ def _plugins() -> Plugins:
         key["documentation"] = described[key["name"]]["documentation"]
     listed = _answer_to("?connectorsOnly=false")
     more = [one for one in listed if one["type"] not in CONNECTORS]
+    if harvested:
+        return catalogued(with_documentation(RELEASE, [*known, *more]))
     return catalogued(msgspec.json.encode([*known, *more]))
 
 

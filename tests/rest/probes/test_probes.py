@@ -2,6 +2,7 @@
 
 All nine worlds, in order, beneath `/compat/3.9.1`, byte for byte over a socket: status, headers
 that matter and body are those of the recording, but for a table of exceptions with their reasons.
+The documentation of keys is compared with a catalogue that was harvested from Kafka's jars.
 What ran on those workers is stood in for (`Runtime`), and so are their brokers (`Broker`).
 """
 
@@ -10,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.documentation import DIGEST
 from tests.rest.probes.exceptions import EXCEPTIONS, REASONS
 from tests.rest.probes.replaying import Exchange, replay, worlds
 from tests.rest.probes.rows import Row, rows
@@ -31,6 +33,18 @@ async def test_what_workers_answered(
     wrong = [told(one) for one in exchanges if one.row.n in found - excepted]
     assert not wrong, "\n".join(wrong)
     assert not excepted - found, f"these are answered as they were: {sorted(excepted - found)}"
+
+
+@pytest.mark.java
+async def test_documentation_is_kafkas_with_a_harvested_catalogue() -> None:
+    """Each answer with a digest in place of Kafka's documentation, asked again."""
+    asked = 0
+    for about, rest in WORLDS:
+        telling = [row for row in rest if f'"documentation":"{DIGEST}' in (row.answer or "")]
+        exchanges, _ = await replay(about, telling, harvested=True) if telling else ([], [])
+        asked += len(exchanges)
+        assert [told(one) for one in exchanges if one.differences] == []
+    assert asked > 0
 
 
 def test_every_request_is_replayed() -> None:

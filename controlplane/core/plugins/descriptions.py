@@ -1,0 +1,60 @@
+"""Descriptions of settings, apart from their definitions.
+
+People read them under `documentation`. Each belongs to a scope: the name of a definition of Kafka's
+(`connector`, `producer`, …) or the class of a plugin.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.plugins.catalogue import Own, decoded
+
+Descriptions = Mapping[str, Mapping[str, str]]
+"""By scope and name of a setting."""
+
+
+def parse_descriptions(text: bytes) -> Descriptions:
+    """Read the descriptions of a JSON file.
+
+    Raises:
+        CatalogueError: the text is no JSON object of objects of strings.
+    """
+    return decoded(text, dict[str, dict[str, str]])
+
+
+def scope_of(class_name: str) -> str:
+    """The scope of a plugin's own settings.
+
+    `$Key` and `$Value`, the two classes of a transformation, share theirs.
+    """
+    outer, _, inner = class_name.rpartition("$")
+    return outer if inner in {"Key", "Value"} else class_name
+
+
+def with_descriptions(own: Own, descriptions: Descriptions) -> Own:
+    """Kafka's own plugins and definitions with these descriptions; other settings keep theirs."""
+    plugins = (
+        msgspec.structs.replace(
+            one, config=_described(one.config, descriptions.get(scope_of(one.class_name)))
+        )
+        for one in own.plugins
+    )
+    definitions = {
+        scope: _described(keys, descriptions.get(scope)) or ()
+        for scope, keys in own.definitions.items()
+    }
+    return Own(tuple(plugins), definitions)
+
+
+def _described(
+    keys: Iterable[ConfigKey] | None, texts: Mapping[str, str] | None
+) -> tuple[ConfigKey, ...] | None:
+    if keys is None:
+        return None
+    return tuple(_with_text(key, (texts or {}).get(key.name)) for key in keys)
+
+
+def _with_text(key: ConfigKey, text: str | None) -> ConfigKey:
+    return key if text is None else msgspec.structs.replace(key, documentation=text)

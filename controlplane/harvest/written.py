@@ -1,0 +1,144 @@
+"""The catalogue file of a harvest.
+
+Kafka's own plugins are listed by their classes, and their documentation lies apart, by scope.
+Plugins that are not Kafka's own, or that differ from what Kafka released, are listed with all their
+settings.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from controlplane.core.configdef.keys import ConfigKey
+from controlplane.core.plugins import CONNECTORS, ClassPath, Own, Plugin, Plugins
+from controlplane.core.plugins.catalogue import UNDEFINED_VERSION
+from controlplane.core.plugins.descriptions import scope_of
+from controlplane.core.profiles import Profile
+from controlplane.harvest.told import Harvest, ToldPlugin
+
+_FIELDS = (
+    *("type", "required", "default", "valid", "importance", "documentation", "group", "order"),
+    *("width", "display_name", "dependents"),
+)
+"""Fields of a setting that a file may tell."""
+
+_FACTS = tuple(name for name in _FIELDS if name not in {"valid", "documentation"})
+"""Fields by which the settings of a known plugin are compared: validators are not told."""
+
+_SECRET = "[hidden]"  # noqa: S105 - what stands in place of one
+_USUAL = ConfigKey(name="", type="STRING")
+
+
+def catalogue_text(harvest: Harvest, own: Own, profile: Profile) -> str:
+    """The catalogue file, one line per plugin and per setting's documentation."""
+    found = catalogue(harvest, own, profile)
+    plugins = ",\n  ".join(json.dumps(one, ensure_ascii=False) for one in found["plugins"])
+    documentation = json.dumps(found["documentation"], ensure_ascii=False, indent=1)
+    return (
+        f'{{"harvested": {json.dumps(found["harvested"])},\n'
+        f' "plugins": [\n  {plugins}],\n'
+        f' "documentation": {documentation}}}\n'
+    )
+
+
+def catalogue(harvest: Harvest, own: Own, profile: Profile) -> dict[str, Any]:
+    """The content of the catalogue file."""
+    path = all_known(own, profile)
+    documentation = {
+        scope: {key.name: key.documentation for key in keys}
+        for scope, keys in harvest.definitions.items()
+    }
+    entries = []
+    for told in harvest.plugins:
+        known = _known(told, path)
+        entries.append(_entry(told, known, path))
+        if known is not None and told.keys is not None:
+            for key in told.keys:
+                scope = _scope(key.name, known, path)
+                if scope is not None:
+                    documentation.setdefault(scope, {})[key.name] = key.documentation
+    return {
+        "harvested": {"release": harvest.release},
+        "plugins": entries,
+        "documentation": {scope: texts for scope, texts in documentation.items() if texts},
+    }
+
+
+def all_known(own: Own, profile: Profile) -> ClassPath:
+    """Everything that Kafka brought in the profile's release."""
+    return Plugins(own.plugins, own).at(profile)
+
+
+def connects_names(path: ClassPath, kind: str) -> set[str]:
+    """Names of the settings that Connect defines for every connector of a kind."""
+    return {key.name for name in ("connector", kind) for key in path.definition(name)}
+
+
+def _known(told: ToldPlugin, path: ClassPath) -> Plugin | None:
+    """The plugin of Kafka's own with this class."""
+    named = path.named(told.class_name)
+    same = [one for one in named if one.type == told.type]
+    return next(iter(same or named), None)
+
+
+def _scope(name: str, known: Plugin, path: ClassPath) -> str | None:
+    """The scope of a setting of a plugin of Kafka's own; None: the plugin has no such setting."""
+    if any(key.name == name for key in known.config or ()):
+        return scope_of(known.class_name)
+    kinds = ("connector", known.type) if known.type in CONNECTORS else ()
+    scopes: tuple[str, ...] = (*known.extends, *kinds)
+    having = (one for one in scopes if any(key.name == name for key in path.definition(one)))
+    return next(having, None)
+
+
+def _entry(told: ToldPlugin, known: Plugin | None, path: ClassPath) -> dict[str, Any]:
+    version = told.version or UNDEFINED_VERSION
+    entry: dict[str, Any] = {"class": told.class_name}
+    if known is None:
+        entry["type"] = told.type
+    if version != (UNDEFINED_VERSION if known is None else known.version):
+        entry["version"] = version
+    if told.keys is None:
+        return entry
+    keys = _own_keys(told.keys, told.type, path)
+    if known is None:
+        return entry | {"config": [_written(key, key.valid) for key in keys]}
+    ours = _own_keys(path.keys_of(known) or (), told.type, path)
+    if list(map(_facts, keys)) == list(map(_facts, ours)):
+        return entry
+    words = _words(known, path)
+    config = [_written(key, words.get(key.name, key.valid)) for key in keys]
+    return entry | {"extends": [], "config": config}
+
+
+def _own_keys(keys: Iterable[ConfigKey], kind: str, path: ClassPath) -> list[ConfigKey]:
+    """The settings that a plugin defines beyond those that Connect defines for all of its kind."""
+    shared = connects_names(path, kind) if kind in CONNECTORS else set()
+    return [key for key in keys if key.name not in shared]
+
+
+def _words(known: Plugin, path: ClassPath) -> Mapping[str, tuple[str, ...]]:
+    """The words for valid values, by setting, of all plugins that share definitions with one."""
+    alike = [one for one in path.plugins if one.extends and one.extends == known.extends]
+    keys = (key for one in (*alike, known) for key in path.keys_of(one) or ())
+    return {key.name: key.valid for key in keys}
+
+
+def _facts(key: ConfigKey) -> Sequence[Any]:
+    shown = [getattr(key, name) for name in _FACTS]
+    if key.type == "PASSWORD" and key.default is not None:
+        shown[_FACTS.index("default")] = _SECRET
+    return (key.name, *shown)
+
+
+def _written(key: ConfigKey, valid: tuple[str, ...]) -> dict[str, Any]:
+    """A setting as a file tells it: what is usual is left out."""
+    fields = {name: getattr(key, name) for name in _FIELDS} | {"valid": valid}
+    if fields["display_name"] == key.name:
+        fields["display_name"] = ""
+    told = {
+        name: value
+        for name, value in fields.items()
+        if name == "type" or value != getattr(_USUAL, name)
+    }
+    return {"name": key.name, **told}

@@ -1,0 +1,57 @@
+"""Catalogues that are harvested from Kafka's jars, for tests that compare Kafka's documentation."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from controlplane.core.profiles import Profile
+from controlplane.harvest import jars
+from controlplane.harvest.written import catalogue
+from controlplane.plugins import kafkas_own
+from tests.jars import ROOT, JarsUnavailable, classpath
+
+CACHE = ROOT / ".cache" / "harvest"
+
+
+@cache
+def definitions(release: str) -> bytes:
+    """The line that `Definitions.java` prints about a release, asked once per version of it."""
+    path = _class_path(release)
+    program = resources.files("controlplane.harvest").joinpath("Definitions.java").read_bytes()
+    digest = hashlib.sha256(program + path.encode()).hexdigest()[:16]
+    remembered = CACHE / f"{release}-{digest}.json"
+    if not remembered.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        fresh = CACHE / f"{release}-{digest}.{id(path)}.new"
+        fresh.write_bytes(jars.definitions(path))
+        fresh.replace(remembered)
+    return remembered.read_bytes()
+
+
+def _class_path(release: str) -> str:
+    """With MirrorMaker where it can be had: of some releases it was never published."""
+    names = ["runtime", "file", "json", "mirror"]
+    while True:
+        try:
+            artifacts = (f"org.apache.kafka:connect-{name}:{release}" for name in names)
+            return classpath(*artifacts, silent=False)
+        except JarsUnavailable:
+            if names.pop() != "mirror":
+                raise
+
+
+@cache
+def documentation(release: str) -> dict[str, dict[str, str]]:
+    """Kafka's own documentation in a release, by scope and setting."""
+    own = kafkas_own()
+    harvest = jars.from_line(definitions(release), own)
+    found: dict[str, dict[str, str]] = catalogue(harvest, own, Profile.of(release))["documentation"]
+    return found
+
+
+def with_documentation(release: str, plugins: Sequence[Mapping[str, Any]]) -> bytes:
+    """A catalogue of these plugins with Kafka's own documentation in a release."""
+    return json.dumps({"plugins": [*plugins], "documentation": documentation(release)}).encode()
