@@ -46,7 +46,7 @@ CLUSTERS = {
     "delete": _about_clusters("resources:delete", "Delete connectors, or offsets."),
     "offsets": _about_clusters("altering:offsets", "Get, edit, alter or reset offsets."),
     "topics": _about_clusters("topics:topics", "Which topics a connector has used."),
-    "plugins": _about_clusters("resources:plugins", "List connector classes."),
+    "plugins": _about_clusters("resources:plugins", "List plugins; write a catalogue of them."),
     "history": _about_clusters("past:history", "Every change of a connector."),
     "undo": _about_clusters("past:undo", "Put a connector back as it was."),
     "commands": _about_clusters("past:commands", "Who asked for what, and how it ended."),

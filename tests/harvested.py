@@ -19,7 +19,7 @@ CACHE = ROOT / ".cache" / "harvest"
 @cache
 def definitions(release: str) -> bytes:
     """The line that `Definitions.java` prints about a release, asked once per version of it."""
-    path = _class_path(release)
+    path = class_path(release)
     program = resources.files("controlplane.harvest").joinpath("Definitions.java").read_bytes()
     digest = hashlib.sha256(program + path.encode()).hexdigest()[:16]
     remembered = CACHE / f"{release}-{digest}.json"
@@ -31,8 +31,8 @@ def definitions(release: str) -> bytes:
     return remembered.read_bytes()
 
 
-def _class_path(release: str) -> str:
-    """With MirrorMaker where it can be had: of some releases it was never published."""
+def class_path(release: str) -> str:
+    """The class path of a release, with MirrorMaker unless it was never published."""
     names = ["runtime", "file", "json", "mirror"]
     while True:
         try:

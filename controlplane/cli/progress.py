@@ -89,3 +89,14 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
     with _progress(visible=sys.stderr.isatty()) as progress:
         task = progress.add_task(what, total=None)
         yield lambda words: progress.update(task, description=words)
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show how many steps of a task are done.
+
+    The yielded function takes the number of steps that are done, and that of all steps.
+    """
+    with _progress(visible=sys.stderr.isatty()) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

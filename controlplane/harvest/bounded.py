@@ -3,24 +3,26 @@
 import asyncio
 import json
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import httpx
 
 from controlplane.core.safe_text import safe, short
 from controlplane.harvest.told import NoAnswer, NoWorker, decoded
 
-ANSWER_BYTES = 16 << 20
-"""Most bytes of one answer."""
 
-ALL_BYTES = 256 << 20
-"""Most bytes of all answers."""
+class Bounds(NamedTuple):
+    """Bounds of the answers of one worker."""
 
-ANSWER_S = 100.0
-"""Time for one answer. A worker gives up after 90 s and then says so itself."""
+    answer_bytes: int = 16 << 20
+    """Most bytes of one answer."""
+    all_bytes: int = 256 << 20
+    """Most bytes of all answers."""
+    answer_s: float = 100.0
+    """Time for one answer. A worker gives up after 90 s and then says so itself."""
+    all_s: float = 1_800.0
+    """Time for all answers."""
 
-ALL_S = 1_800.0
-"""Time for all answers."""
 
 _Decoded = TypeVar("_Decoded")
 
@@ -32,11 +34,12 @@ class Refusal(Exception):
 class BoundedWorker:
     """A worker that is asked one question after the other."""
 
-    def __init__(self, client: httpx.AsyncClient, name: str) -> None:
+    def __init__(self, client: httpx.AsyncClient, name: str, bounds: Bounds | None = None) -> None:
         self._client = client
         self.name = name
-        self._left_bytes = ALL_BYTES
-        self._deadline = asyncio.get_running_loop().time() + ALL_S
+        self._bounds = bounds = bounds or Bounds()
+        self._left_bytes = bounds.all_bytes
+        self._deadline = asyncio.get_running_loop().time() + bounds.all_s
 
     async def get(self, path: str, kind: type[_Decoded]) -> _Decoded:
         """The answer to `GET path`, of this type.
@@ -55,14 +58,15 @@ class BoundedWorker:
     async def _asked(
         self, method: str, path: str, body: bytes | None, kind: type[_Decoded]
     ) -> _Decoded:
-        asked = f"{method} {safe(path)}"
+        asked, bounds = f"{method} {safe(path)}", self._bounds
         left_s = self._deadline - asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(min(ANSWER_S, left_s)):
+            async with asyncio.timeout(min(bounds.answer_s, left_s)):
                 success, answer = await self._answer(method, path, body)
         except TimeoutError:
-            bound = f"{ANSWER_S:.0f} s" if left_s > ANSWER_S else f"{ALL_S:.0f} s for all answers"
-            raise NoAnswer(f"{self.name} gave no answer to {asked} within {bound}") from None
+            whole = f"{bounds.all_s:g} s for all answers"
+            within = f"{bounds.answer_s:g} s" if left_s > bounds.answer_s else whole
+            raise NoAnswer(f"{self.name} gave no answer to {asked} within {within}") from None
         except (httpx.HTTPError, httpx.InvalidURL) as failure:
             why = safe(str(failure)) or type(failure).__name__
             raise NoAnswer(f"{self.name} gave no answer to {asked} ({why})") from None
@@ -81,16 +85,16 @@ class BoundedWorker:
             return answer.is_success, await self._read(answer, f"{method} {safe(path)}")
 
     async def _read(self, answer: httpx.Response, asked: str) -> bytes:
-        found = bytearray()
+        found, bounds = bytearray(), self._bounds
         async for chunk in answer.aiter_raw():
             found += chunk
             self._left_bytes -= len(chunk)
-            if len(found) > ANSWER_BYTES:
-                raise NoAnswer(
-                    f"{self.name} answers {asked} with more than {ANSWER_BYTES >> 20} MiB"
-                )
+            if len(found) > bounds.answer_bytes:
+                most = f"{bounds.answer_bytes:,} bytes"
+                raise NoAnswer(f"{self.name} answers {asked} with more than {most}")
             if self._left_bytes < 0:
-                raise NoAnswer(f"{self.name} answers with more than {ALL_BYTES >> 20} MiB in all")
+                most = f"{bounds.all_bytes:,} bytes"
+                raise NoAnswer(f"{self.name} answers with more than {most} in all")
         return bytes(found)
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from controlplane.core.plugins import Own
 from controlplane.core.profiles import Profile, resolve
+from controlplane.core.safe_text import short
 from controlplane.harvest.told import CLIENTS, Harvest, HarvestError, JavaKey, NoJava, ToldPlugin
 from controlplane.harvest.written import all_known
 
@@ -83,21 +84,22 @@ def jars_in(folder: Path) -> list[Path]:
     return found
 
 
-def from_jars(jars: Sequence[Path], own: Own) -> Harvest:
-    """What the classes in these jars define.
+def from_jars(jars: Sequence[Path], own: Own, release: str | None = None) -> Harvest:
+    """What the classes in these jars define; `release` is that of Kafka if theirs is unknown.
 
     Raises:
         NoJava: there is no JDK, or one that is too old.
         HarvestError: the classes cannot be asked.
     """
-    return from_line(definitions(os.pathsep.join(map(str, jars))), own)
+    return from_line(definitions(os.pathsep.join(map(str, jars))), own, release)
 
 
-def from_line(line: bytes, own: Own) -> Harvest:
+def from_line(line: bytes, own: Own, release: str | None = None) -> Harvest:
     """The harvest of a line that `Definitions.java` printed.
 
     Raises:
         HarvestError: it is no such line.
+        UnknownRelease: its release is unknown.
     """
     try:
         told = msgspec.json.decode(line, type=_Told)
@@ -106,7 +108,7 @@ def from_line(line: bytes, own: Own) -> Harvest:
             f"the classes in these jars define what is not understood ({error}): use the jars of "
             "one release of Kafka"
         ) from None
-    profile = resolve(told.release).profile
+    profile = resolve(release or told.release).profile
     return Harvest(told.release, _definitions(told, own, profile), _plugins(told))
 
 
@@ -177,7 +179,7 @@ def _escaped(text: str) -> str:
 def _complaint(said: str) -> str:
     """The line of an error, without what Kafka logs."""
     lines = [line for line in said.splitlines() if "rror" in line or "xception" in line]
-    return (lines or ["it does not say why"])[0][:500]
+    return short((lines or ["it does not say why"])[0])
 
 
 def _definitions(told: _Told, own: Own, profile: Profile) -> Mapping[str, Any]:

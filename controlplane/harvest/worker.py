@@ -137,7 +137,7 @@ class _Questions:
         return Harvest(version, definitions, plugins, tuple(self._lacking))
 
     async def _listed(self) -> list[_Listed]:
-        """The plugins that the worker lists; of several versions of a class the first."""
+        """The plugins that the worker lists, by class and type; of several versions the first."""
         try:
             found = await self._worker.get(
                 "/connector-plugins?connectorsOnly=false", tuple[_Listed, ...]
@@ -146,10 +146,10 @@ class _Questions:
             raise NoWorker(f"{self._worker.name} does not list plugins: {refusal}") from None
         if len(found) > PLUGINS_MOST:
             raise NoAnswer(f"{self._worker.name} lists more than {PLUGINS_MOST:,} plugins")
-        by_class: dict[str, _Listed] = {}
+        distinct: dict[tuple[str, str], _Listed] = {}
         for one in found:
-            by_class.setdefault(one.class_name, one)
-        return list(by_class.values())
+            distinct.setdefault((one.class_name, one.type), one)
+        return list(distinct.values())
 
     def _hidden(self, listed: Iterable[_Listed]) -> list[_Listed]:
         """Plugins that come with every worker and are not listed."""
@@ -162,13 +162,15 @@ class _Questions:
 
     async def _ask_each(self, listed: list[_Listed], hidden: list[_Listed]) -> None:
         """Ask for the settings of each plugin (KIP-769)."""
-        self._expect(len(listed) + len(hidden))
-        for number, one in enumerate((*listed, *hidden)):
+        names = {one.class_name for one in listed}
+        each = {one.class_name: one for one in (*listed, *hidden)}
+        self._expect(len(each))
+        for one in each.values():
             path = f"/connector-plugins/{quote(one.class_name, safe='')}/config"
             try:
                 found = await self._worker.get(path, tuple[RestKey, ...])
             except Refusal as refusal:
-                if number < len(listed):
+                if one.class_name in names:
                     self._lacking.append(f"{one.class_name} tells no settings: {refusal}")
             else:
                 self._tell(one, [key.plain() for key in found])
@@ -258,9 +260,22 @@ class _Questions:
         implied = {key.name for key in self._path.definition(plugin.type)}
         shared = {key.name: key for key in keys if key.name in implied}
         self._definitions.setdefault(plugin.type, {}).update(shared)
-        if not self._profile.rest_all_plugins and found is not None:
-            own = {"type", "plugin.version", *shared}
-            self._keys[plugin.class_name] = tuple(key for key in keys if key.name not in own)
+        if not self._profile.rest_all_plugins:
+            self._keys[plugin.class_name] = self._with_documentation(plugin.class_name, keys)
+
+    def _with_documentation(
+        self, class_name: str, keys: Iterable[ConfigKey]
+    ) -> tuple[ConfigKey, ...]:
+        """The settings of a plugin of Kafka's own, with the documentation of these.
+
+        Beneath an alias settings have another group and place than in their own definition.
+        """
+        texts = {key.name: key.documentation for key in keys}
+        (plugin, *_) = self._path.named(class_name)
+        return tuple(
+            msgspec.structs.replace(key, documentation=texts.get(key.name, key.documentation))
+            for key in plugin.config or ()
+        )
 
     async def _ask_connector(self, connector: _Listed) -> None:
         """Ask for the settings of a connector, by a config of it."""

@@ -48,10 +48,11 @@ def catalogue(harvest: Harvest, own: Own, profile: Profile) -> dict[str, Any]:
         scope: {key.name: key.documentation for key in keys}
         for scope, keys in harvest.definitions.items()
     }
-    entries = []
+    entries: dict[tuple[str, str | None], dict[str, Any]] = {}
     for told in harvest.plugins:
         known = _known(told, path)
-        entries.append(_entry(told, known, path))
+        # A class of Kafka's own is known in all ways in which it is a plugin.
+        entries[told.class_name, told.type if known is None else None] = _entry(told, known, path)
         if known is not None and told.keys is not None:
             for key in told.keys:
                 scope = _scope(key.name, known, path)
@@ -59,7 +60,7 @@ def catalogue(harvest: Harvest, own: Own, profile: Profile) -> dict[str, Any]:
                     documentation.setdefault(scope, {})[key.name] = key.documentation
     return {
         "harvested": {"release": harvest.release},
-        "plugins": entries,
+        "plugins": list(entries.values()),
         "documentation": {scope: texts for scope, texts in documentation.items() if texts},
     }
 

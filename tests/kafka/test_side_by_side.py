@@ -1,4 +1,7 @@
-"""A real Connect worker and we answer the same requests: everything is equal, or explained."""
+"""A real Connect worker and we answer the same requests: everything is equal, or explained.
+
+The catalogue is harvested from that worker, so the documentation of settings is equal, too.
+"""
 
 import sys
 from collections import Counter
@@ -9,7 +12,7 @@ import pytest
 
 from controlplane.plugins import catalogued
 from tests.kafka.conftest import RELEASES, up
-from tests.kafka.live import CATALOGUE
+from tests.kafka.harvesting import catalogue_of
 from tests.kafka.real import Worker
 from tests.kafka.side_by_side import Exchange, side_by_side
 from tests.kafka.side_by_side_requests import script
@@ -44,7 +47,7 @@ async def test_answers_are_equal(
     file.write_text("".join(f"{line}\n" for line in LINES), "ascii")
     excepted = EXCEPTIONS[release]
     async with up(release, tmp_path) as broker, Worker(release, broker) as worker:
-        plugins = catalogued((await worker.rest.get(CATALOGUE)).content)
+        plugins = catalogued(await catalogue_of(worker))
         async with at_work(release, plugins, {str(file): LINES}) as ours:
             exchanges = await side_by_side(worker, ours, script(str(file), release), excepted)
     differing = [one for one in exchanges if one.differences]

@@ -16,7 +16,7 @@ RELEASES = ("2.3.0", "3.1.0", "3.9.0", "4.3.0")
 def documented(kafka: Mapping[str, Any]) -> Iterator[str]:
     """Every documentation sentence that a release tells."""
     plugins = [plugin["config"] or () for plugin in kafka["plugins"]]
-    keys = [kafka[name] for name in kafka if name != "plugins"]
+    keys = [kafka[name] or () for name in kafka if name not in {"plugins", "release"}]
     for key in (key for definition in (*keys, *plugins) for key in definition):
         yield key["documentation"] or ""
 

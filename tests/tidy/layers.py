@@ -48,6 +48,7 @@ BELOW_REST = CORE | BESIDE | LOGS | STATE
 LAYERS: dict[str, set[str]] = {
     "controlplane.core": set(),
     **dict.fromkeys(BESIDE, CORE | BESIDE),
+    "controlplane.harvest": CORE | BESIDE,
     "controlplane.logs": CORE | BESIDE,
     **dict.fromkeys(STATE, CORE | BESIDE | LOGS | STATE),
     "controlplane.rest": BELOW_REST,

@@ -29,7 +29,7 @@ async def connected(
         Declined, Unavailable: it does not answer as Connect does.
     """
     if cluster.is_url:
-        async with _over_network(cluster) as client:
+        async with over_network(cluster) as client:
             yield await _met(client, cluster, view)
     else:
         cluster.check_scheme()
@@ -45,7 +45,12 @@ async def _met(client: httpx.AsyncClient, cluster: Cluster, view: Mapping[str, s
     return api
 
 
-def _over_network(cluster: Cluster) -> httpx.AsyncClient:
+def over_network(cluster: Cluster) -> httpx.AsyncClient:
+    """A client for the worker behind a URL.
+
+    Raises:
+        Refused: the URL, the credentials or the certificates cannot be used.
+    """
     try:
         return httpx.AsyncClient(
             base_url=_base(cluster.where),

@@ -1,6 +1,6 @@
-"""The verbs whose resources lie in several files: `get`, `patch`, `delete`."""
+"""The verbs whose resources lie in several files: `get`, `patch`, `delete`, `plugins`."""
 
-from controlplane.cli.cluster import altering, lists, patching, states, topics
+from controlplane.cli.cluster import altering, harvesting, lists, patching, states, topics
 from controlplane.cli.cluster.verbs import again, verb
 
 get = verb(
@@ -31,4 +31,9 @@ delete = verb(
     (states.delete_connector, again(altering.reset, "offsets")),
 )
 
-plugins = again(lists.plugins, "plugins")
+plugins = verb(
+    "plugins",
+    "List the plugins of a cluster, or write a catalogue of them.",
+    "list",
+    (again(lists.plugins, "list"), harvesting.harvest),
+)

@@ -178,6 +178,14 @@ _CLUSTER: tuple[Option, ...] = (
     ),
 )
 
+
+def access_options(command: Any) -> Any:
+    """Add `--user`, `--token` and `--ca-file`; the command gets `user`, `token`, `ca_file`."""
+    for option in reversed(_CLUSTER[1:]):
+        command = option(command)
+    return command
+
+
 _VIEW: tuple[Option, ...] = (
     click.option(
         "--as-of",

@@ -16,6 +16,7 @@ from tests.rest.probes.exceptions import EXCEPTIONS, REASONS
 from tests.rest.probes.replaying import Exchange, replay, worlds
 from tests.rest.probes.rows import Row, rows
 
+_DIGESTED = f'"documentation":"{DIGEST}'
 WORLDS = list(worlds())
 REQUESTS = 1_962
 
@@ -40,7 +41,8 @@ async def test_documentation_is_kafkas_with_a_harvested_catalogue() -> None:
     """Each answer with a digest in place of Kafka's documentation, asked again."""
     asked = 0
     for about, rest in WORLDS:
-        telling = [row for row in rest if f'"documentation":"{DIGEST}' in (row.answer or "")]
+        compared = [row for row in rest if row.n not in REASONS]
+        telling = [row for row in compared if _DIGESTED in (row.answer or "")]
         exchanges, _ = await replay(about, telling, harvested=True) if telling else ([], [])
         asked += len(exchanges)
         assert [told(one) for one in exchanges if one.differences] == []

@@ -1,0 +1,129 @@
+"""A catalogue that is harvested from a real worker: answers about plugins are then the worker's."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from controlplane import ControlPlane
+from controlplane.observe import silent
+from controlplane.plane import Settings, Surroundings
+from tests.cli.calling import Said, shell
+from tests.kafka.conftest import RELEASES, up
+from tests.kafka.live import CATALOGUE
+from tests.kafka.real import Worker
+from tests.oracle.kafka import harness
+from tests.rest.serving import client_of
+from tests.validation import class_cases
+from tests.validation.answers import WORKER
+from tests.validation.cases import CHECKPOINT, HEARTBEAT, MIRROR, SINK, SOURCE, TRANSFORM, Config
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+PARTS = ("runtime", "file", "json", "mirror")
+OLD = "2.8.2"
+"""A release that lists connectors alone and tells no settings but those of a config."""
+
+UNDEFINED = "lab.Converters$Undefined"
+"""A class that has no definition: workers fail when they are asked for it."""
+
+TRANSFORMED = {
+    "transforms": "a,b",
+    "transforms.a.type": f"{TRANSFORM}Cast$Value",
+    "transforms.b.type": f"{TRANSFORM}ReplaceField$Key",
+    "transforms.b.predicate": "p",
+    "predicates": "p",
+    "predicates.p.type": f"{TRANSFORM}predicates.TopicNameMatches",
+}
+OVERRIDDEN = {
+    "producer.override.linger.ms": "5",
+    "producer.override.compression.type": "zstd",
+    "consumer.override.max.poll.records": "7",
+    "admin.override.retries": "2",
+    "topic.creation.default.partitions": "1",
+    "errors.deadletterqueue.topic.name": "dead",
+}
+CONFIGS: tuple[Config, ...] = (
+    *(SOURCE, SINK, MIRROR, CHECKPOINT, HEARTBEAT),
+    *(SOURCE | TRANSFORMED, SINK | TRANSFORMED),
+    *(SOURCE | OVERRIDDEN, SINK | OVERRIDDEN),
+)
+
+
+async def harvested(worker: Worker, file: Path, *options: str) -> Said:
+    """The command, as a process of its own."""
+    command = ("plugins", "harvest", "--worker", worker.url, "--file", file, *options)
+    return await asyncio.to_thread(shell, *command)
+
+
+def _validate(config: Config) -> str:
+    """The path where a config is validated."""
+    return f"/connector-plugins/{config['connector.class']}/config/validate"
+
+
+async def differing(worker: Worker, catalogue: Path, configs: tuple[Config, ...]) -> list[str]:
+    """The paths to which we give another answer than the worker, byte for byte."""
+    listed: list[dict[str, str]] = (await worker.rest.get(CATALOGUE)).json()
+    paths = [CATALOGUE, "/connector-plugins"]
+    if worker.release != OLD:
+        names = {one["class"]: None for one in listed if one["class"] != UNDEFINED}
+        paths += [f"/connector-plugins/{name}/config" for name in names]
+    asked: list[tuple[str, str, Any]] = [("GET", path, None) for path in paths]
+    asked += [("PUT", _validate(config), config) for config in configs]
+    settings = Settings(profile=worker.release, worker=WORKER, catalogue=str(catalogue))
+    around = Surroundings(notices=silent())
+    async with (
+        ControlPlane.open("memory:", settings, around) as plane,
+        client_of(plane.app) as ours,
+    ):
+        found = []
+        for method, path, body in asked:
+            theirs = await worker.rest.request(method, path, json=body)
+            own = await ours.request(method, f"/compat/{worker.release}{path}", json=body)
+            if (theirs.status_code, theirs.content) != (own.status_code, own.content):
+                found.append(f"{path} {json.dumps(body)}")
+        return found
+
+
+def _told(answer: httpx.Response) -> tuple[int, bytes]:
+    return answer.status_code, answer.content
+
+
+@pytest.mark.parametrize("release", RELEASES)
+async def test_answers_about_plugins_are_a_workers_to_the_byte(
+    release: str, tmp_path: Path
+) -> None:
+    """Kafka's own plugins and those of others: which there are, their settings, and validation."""
+    file = tmp_path / "catalogue.json"
+    classes = harness(class_cases.JAVA, "3.9.1")
+    async with (
+        up(release, tmp_path) as broker,
+        Worker(
+            release, broker, parts=PARTS, classes=classes, plugin__discovery="hybrid_warn"
+        ) as worker,
+    ):
+        said = await harvested(worker, file)
+        assert file.exists(), said.err
+        assert await differing(worker, file, CONFIGS) == []
+        again = await harvested(worker, file)
+        assert (again.code, "--force" in again.err) == (2, True)
+        own = tmp_path / "own.json"
+        own.write_bytes((await worker.rest.get(CATALOGUE)).content)
+        assert await differing(worker, own, CONFIGS), "own descriptions are not Kafka's"
+
+
+async def test_an_old_worker_tells_documentation_where_it_validates(tmp_path: Path) -> None:
+    """What it cannot tell is said, with exit code 1."""
+    file = tmp_path / "catalogue.json"
+    async with (
+        up("3.9.1", tmp_path) as broker,
+        Worker(OLD, broker, parts=PARTS) as worker,
+    ):
+        said = await harvested(worker, file)
+        assert said.code == 1
+        assert "lists connectors alone" in said.err
+        of_files = tuple(one for one in CONFIGS if "mirror" not in (one["connector.class"] or ""))
+        assert await differing(worker, file, of_files) == []
