@@ -15,18 +15,26 @@ from controlplane.core.validation.subject import Subject
 
 _PRINCIPAL = frozenset(("sasl.jaas.config", "sasl.mechanism", "security.protocol"))
 
+_TOLD = ("producer", "consumer", "admin")
+"""Kinds of clients in the order of the answer (`AbstractHerder#mergeConfigInfos`)."""
+
 
 def check_overrides(subject: Subject, kind: str) -> Iterator[Validation]:
     """For each kind of client that a connector of this kind uses, what it wants of it.
 
+    Clients are looked at in one order and told in another.
+
     Raises:
         Invalid: a value is not of its key's type.
     """
-    if subject.profile.overrides_validated:
-        for client in _clients(subject, kind):
-            prefix = f"{client}.override."
-            if wanted := subject.part(prefix):
-                yield _overrides(subject, client, prefix, wanted)
+    if not subject.profile.overrides_validated:
+        return
+    found: dict[str, Validation] = {}
+    for client in _clients(subject, kind):
+        prefix = f"{client}.override."
+        if wanted := subject.part(prefix):
+            found[client] = _overrides(subject, client, prefix, wanted)
+    yield from (found[client] for client in _TOLD if client in found)
 
 
 def _clients(subject: Subject, kind: str) -> Iterator[str]:
