@@ -23,7 +23,7 @@ from controlplane.core.moments import (
 )
 from controlplane.core.profiles import KIP, Profile
 from controlplane.core.state import ClusterState, Topics
-from controlplane.event_loop import sliced
+from controlplane.event_loop import sliced, sliced_parts
 from controlplane.loading import load, own_topics, read_topics
 from controlplane.logs.cuts import Cut, fitted, padded
 from controlplane.logs.log import ReadableLog
@@ -154,9 +154,9 @@ async def read_records(log: ReadableLog, state: ClusterState, connector: str) ->
     """
     stop = state.ends_by_topic
     search = Search(connector, state.profile, state.topics, exactly_once=state.exactly_once)
-    async for batch in log.read(list(stop), stop=stop):
-        async for entry in sliced(batch.entries()):
-            search.look_at(entry)
+    batches = log.read(list(stop), stop=stop)
+    async for entry in sliced_parts(batch.entries() async for batch in batches):
+        search.look_at(entry)
     return [entry async for entry in sliced(search.found())]
 
 

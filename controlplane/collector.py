@@ -10,9 +10,10 @@ import gc
 
 YOUNG_OBJECTS = 10_000
 """Made and not gone before the young are looked at: some 150 commands under way, a few MB."""
-YOUNG_ROUNDS = 20
-OLDER_ROUNDS = 50
-"""Rounds of one generation before the next older one is looked at as well."""
+YOUNG_ROUNDS = 10
+OLDER_ROUNDS = 100
+"""Rounds of one generation before the next older one is looked at as well: after 10 of the young,
+some 100,000 objects, for which every thread waits 10 ms."""
 
 
 def settle() -> None:

@@ -1,7 +1,7 @@
 """Work in the event loop: long work in slices, and tasks that end together."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable
 from threading import Event
 from time import perf_counter
 from typing import Any, TypeVar
@@ -17,12 +17,32 @@ async def sliced(items: Iterable[T]) -> AsyncIterator[T]:
 
     Making one item must not take long; the caller's own work on an item counts as well.
     """
-    began = perf_counter()
+    slice_ = _Slice()
     for item in items:
         yield item
-        if perf_counter() - began > SLICE_S:
+        await slice_.end_if_over()
+
+
+async def sliced_parts(parts: AsyncIterable[Iterable[T]]) -> AsyncIterator[T]:
+    """Iterate in such slices over the items of several parts, however short the parts are."""
+    slice_ = _Slice()
+    async for items in parts:
+        for item in items:
+            yield item
+            await slice_.end_if_over()
+
+
+class _Slice:
+    """Work that holds the event loop."""
+
+    def __init__(self) -> None:
+        self._began = perf_counter()
+
+    async def end_if_over(self) -> None:
+        """Let others use the loop if the slice has lasted long enough, and begin the next one."""
+        if perf_counter() - self._began > SLICE_S:
             await asyncio.sleep(0)
-            began = perf_counter()
+            self._began = perf_counter()
 
 
 LARGE = 300

@@ -232,7 +232,7 @@ class Follower:
     async def passed(self, positions: Iterable[Position]) -> None:
         """Return as soon as the records at these positions have been folded."""
         last: dict[tuple[str, int], int] = {}
-        for topic, partition, offset in positions:
+        async for topic, partition, offset in sliced(positions):
             last[topic, partition] = max(offset, last.get((topic, partition), -1))
         while True:
             count = self._moved.count

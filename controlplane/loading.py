@@ -63,7 +63,7 @@ async def load_topics(log: ReadableLog, fold: Fold, topics: Iterable[str], ends:
     contested = await asyncio.to_thread(loading.finish)
     if contested:
         batches = [batch async for batch in _read(log, contested, begun, stop)]
-        loading.settle(batches, contested)
+        await asyncio.to_thread(loading.settle, batches, contested)
     for topic, parts in stop.items():
         for partition, end in enumerate(parts):
             fold.advance(topic, partition, end)

@@ -16,7 +16,7 @@ from controlplane.core.order import Ordering
 from controlplane.core.owners import owner
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.event_loop import sliced
+from controlplane.event_loop import sliced, sliced_parts
 from controlplane.follower import Follower
 from controlplane.loading import load
 from controlplane.logs.log import LogNotUsable, ReadableLog
@@ -178,9 +178,9 @@ class Watching:
             stop=start,
         )
         ordering = Ordering()
-        async for batch in self._log.read(list(now), start, now):
-            async for entry in sliced(batch.entries()):
-                ordering.keep(ordering.rank(entry))
+        batches = self._log.read(list(now), start, now)
+        async for entry in sliced_parts(batch.entries() async for batch in batches):
+            ordering.keep(ordering.rank(entry))
         before = fold.snapshot()
         async for entry in sliced(ordering.entries()):
             fold.apply(entry)

@@ -40,7 +40,6 @@ from controlplane.core.commands import (
     SetLoggerLevel,
 )
 from controlplane.core.context import Context
-from controlplane.core.decide.answers import answered
 from controlplane.core.plan import Outcome, Plan, Rejected
 from controlplane.core.profiles import Profile
 from controlplane.core.recover import Failed, recover
@@ -307,7 +306,8 @@ class Controller:
                 await self._performing.refuse(asked, decision, self._limits.refusal_max_bytes)
             return decision
         try:
-            return await self._performing.perform(asked, self._answered(state, asked, decision))
+            plan = await self._deciding.answered(state, asked.command, decision)
+            return await self._performing.perform(asked, plan)
         except NotTakenBack as left:
             self._leave_half(asked, left)
             return left.failed
@@ -316,9 +316,6 @@ class Controller:
             step = failure.step if isinstance(failure, NotDone) else None
             self._doubt(asked, Failed(told, step))
             raise NotWritten(told) from failure
-
-    def _answered(self, state: ClusterState, asked: Asked, plan: Plan) -> Plan:
-        return answered(state, asked.command, plan, self._deciding.context.plugins)
 
     async def _looked_up(self, job: "_Job") -> ClusterState:
         """The state that a command is decided on."""
@@ -427,7 +424,7 @@ class Controller:
         state = await self._knowing(asked.command)
         found = recover(state, trace.accepted, self._deciding.context, failed)
         if found.rejected is None:
-            plan = self._answered(state, asked, found.plan)
+            plan = await self._deciding.answered(state, asked.command, found.plan)
             await self._performing.perform(asked, plan, accepted=True)
         else:  # where it is given up, no step is to be taken back
             await self._performing.take_back(asked, found.plan.steps, found.rejected)

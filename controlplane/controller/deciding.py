@@ -17,6 +17,7 @@ from controlplane.core.commands import (
 )
 from controlplane.core.context import Context
 from controlplane.core.decide import decide
+from controlplane.core.decide.answers import answered
 from controlplane.core.plan import (
     AskGroup,
     AskHook,
@@ -32,11 +33,16 @@ from controlplane.event_loop import apart
 
 
 def _parts(state: ClusterState, command: AnyCommand) -> int:
-    """Number of offsets, config keys or the like that a decision looks at."""
-    parts = size_of(command)
-    if isinstance(command, AlterOffsets | ResetOffsets | RestoreConnector):
-        parts += sum(len(topic.values) for topic in state.offsets.values())
-    return parts
+    """Number of config keys and the like that a command brings or meets at its connector."""
+    present = state.config.connectors.get(getattr(command, "connector", ""), ())
+    return size_of(command) + len(present)
+
+
+def _offsets(state: ClusterState, command: AnyCommand) -> int:
+    """Number of offsets that a decision looks at, beside those that the command brings."""
+    if not isinstance(command, AlterOffsets | ResetOffsets | RestoreConnector):
+        return 0
+    return sum(len(topic.values) for topic in state.offsets.values())
 
 
 class Deciding:
@@ -64,7 +70,8 @@ class Deciding:
         believed: list[AskHook] = []
         while True:
             deciding = partial(decide, state, command, context)
-            decision = await apart(deciding, _parts(state, command))
+            parts = _parts(state, command) + _offsets(state, command)
+            decision = await apart(deciding, parts)
             match decision:
                 case Plan() if believed:
                     assumed = dict.fromkeys((*decision.assumed, *map(of_hook, believed)))
@@ -85,6 +92,11 @@ class Deciding:
                     except Exception as failure:  # noqa: BLE001 - it may fail in any way
                         return Rejected(Reason.FAILED, str(failure) or type(failure).__name__)
                     context = msgspec.structs.replace(context, group=group)
+
+    async def answered(self, state: ClusterState, command: AnyCommand, plan: Plan) -> Plan:
+        """The plan with an outcome that holds all of its answer."""
+        completing = partial(answered, state, command, plan, self.context.plugins)
+        return await apart(completing, _parts(state, command))
 
     def _as(self, profile: Profile) -> Context:
         """The context of the same worker in another release."""

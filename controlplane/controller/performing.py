@@ -7,13 +7,15 @@ that bears its name: what was not done then is `recover`'s business.
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from controlplane.controller import traces
 from controlplane.controller.outside import Outside
 from controlplane.controller.writing import Writing
-from controlplane.core.commands import Asked
+from controlplane.core.commands import Asked, size_of
 from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected, Step
+from controlplane.event_loop import apart
 from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable
 
 Stepped = Callable[[Asked, Step], Awaitable[None]]
@@ -88,13 +90,13 @@ class Performing:
             Fenced: another writer has taken over.
             NotDone, NotTakenBack, LogUnavailable: for too long; the command is unfinished.
         """
-        begun = [] if accepted or self._topic is None else [self._accepted(asked, plan)]
+        begun = [] if accepted else await self._accepted(asked, plan)
         done: list[Step] = []
         for step in plan.steps:
             if step.absent and await self._is_there(step.absent):
                 return await self._overtaken(asked, begun, step.absent)
             is_last = step is plan.steps[-1]
-            end = self._finished(asked, plan.outcome) if is_last else []
+            end = await self._finished(asked, plan.outcome) if is_last else []
             if step.action is None and not step.best_effort:
                 failed = await self._write(asked, step, [*begun, *step.records, *end])
             else:  # what may fail on its own is no part of a batch
@@ -109,7 +111,7 @@ class Performing:
             done.append(step)
             await self._stepped(asked, step)
         if not plan.steps:
-            await self._append(asked, [*begun, *self._finished(asked, plan.outcome)])
+            await self._append(asked, [*begun, *await self._finished(asked, plan.outcome)])
         return plan.outcome
 
     async def _overtaken(
@@ -117,7 +119,7 @@ class Performing:
     ) -> Outcome | Rejected:
         """Somebody else has made it meanwhile, and may rely on what was done here."""
         failed = Rejected(Reason.ALREADY_EXISTS, f"Connector {connector} already exists")
-        await self._append(asked, [*begun, *self._finished(asked, failed)])
+        await self._append(asked, [*begun, *await self._finished(asked, failed)])
         return failed
 
     async def take_back(self, asked: Asked, begun: Sequence[Step], failed: Rejected) -> None:
@@ -134,7 +136,7 @@ class Performing:
             if why is not None and undo.action is not None:
                 raise NotTakenBack(failed, begun[-1], why)
             await self._stepped(asked, undo)
-        await self._append(asked, self._finished(asked, failed))
+        await self._append(asked, await self._finished(asked, failed))
 
     async def refuse(self, asked: Asked, rejected: Rejected, most: int) -> None:
         """Note that a command was refused, in so many bytes: all that is written of it."""
@@ -176,15 +178,24 @@ class Performing:
         if drafts:
             self._written[asked.command_id] += await self._writing.append(asked, drafts)
 
-    def _accepted(self, asked: Asked, plan: Plan) -> Draft:
-        assert self._topic is not None
-        alone = len(plan.steps) == 1 and plan.steps[0].action is None
-        return traces.accepted(self._topic, asked, None if alone else plan)
-
-    def _finished(self, asked: Asked, ended: Outcome | Rejected) -> list[Draft]:
+    async def _accepted(self, asked: Asked, plan: Plan) -> list[Draft]:
         if self._topic is None:
             return []
-        return [traces.finished(self._topic, asked, self._now_ms(), ended)]
+        alone = len(plan.steps) == 1 and plan.steps[0].action is None
+        making = partial(traces.accepted, self._topic, asked, None if alone else plan)
+        return [await apart(making, size_of(asked.command))]
+
+    async def _finished(self, asked: Asked, ended: Outcome | Rejected) -> list[Draft]:
+        if self._topic is None:
+            return []
+        making = partial(traces.finished, self._topic, asked, self._now_ms(), ended)
+        return [await apart(making, size_of(asked.command) + _size_of_answer(ended))]
+
+
+def _size_of_answer(ended: Outcome | Rejected) -> int:
+    """Number of config keys in what the asker is told."""
+    left = None if isinstance(ended, Rejected) else ended.connector
+    return 0 if left is None else len(left.config)
 
 
 def _told(step: Step, failure: Exception) -> str:

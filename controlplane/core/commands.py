@@ -181,8 +181,8 @@ def size_of_config(config: Config) -> int:
     A member may be the alias of a transformation, whose validation costs as much as many keys.
     """
     texts = [value for value in config.values() if isinstance(value, str)]
-    members = sum(text.count(",") for text in texts)
-    return len(config) + members + sum(map(len, texts)) // TEXT_IN_A_PART
+    together = "".join(texts)  # looked at as one text: it is looked at often
+    return len(config) + together.count(",") + len(together) // TEXT_IN_A_PART
 
 
 class Asked(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -32,8 +32,8 @@ no name that does."""
 _DIGITS: Final = b"0123456789"
 _LONG_DIGITS: Final = 19
 """No integer of fewer digits lies outside of 64 bits."""
-_LONG_RUN: Final = re.compile(rb"[0-9]{%d}" % _LONG_DIGITS)
-_MANY_DIGITS: Final = re.compile(rb"(?<![0-9])[0-9]{%d}" % _PLAIN_BYTES)
+_ZEROS: Final = bytes.maketrans(_DIGITS, b"0" * len(_DIGITS))
+"""Turns every digit into a zero, so that a run of digits is found as one text is in another."""
 
 
 @cache
@@ -60,7 +60,7 @@ def decode(value: bytes, profile: Profile) -> object:
         decoded = _decoded(value, profile)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return jackson.parse(value, profile)
-    if not _has_digits(value, _LONG_DIGITS, _LONG_RUN) or _has_only_longs(decoded):
+    if not _has_digits(value, _LONG_DIGITS) or _has_only_longs(decoded):
         return decoded
     return jackson.parse(value, profile)
 
@@ -91,7 +91,7 @@ def _is_plain(value: bytes) -> bool:
         return False
     if value.count(b"[") + value.count(b"{") > _PLAIN_BYTES:
         return False
-    return not _has_digits(value, _PLAIN_BYTES, _MANY_DIGITS)
+    return not _has_digits(value, _PLAIN_BYTES)
 
 
 def _may_have_long_name(value: bytes) -> bool:
@@ -99,14 +99,14 @@ def _may_have_long_name(value: bytes) -> bool:
     return b'\\"' in value or max(map(len, value.split(b'"'))) > _PLAIN_NAME
 
 
-def _has_digits(value: bytes, count: int, run: re.Pattern[bytes]) -> bool:
+def _has_digits(value: bytes, count: int) -> bool:
     """Whether so many digits stand in a row: they would cover one of every `count` bytes.
 
     Taking the digits away is six times as fast as looking for one.
     """
     looked_at = value[count - 1 :: count]
     some = len(looked_at.translate(None, _DIGITS)) != len(looked_at)
-    return some and run.search(value) is not None
+    return some and b"0" * count in value.translate(_ZEROS)
 
 
 def _has_only_longs(decoded: object) -> bool:

@@ -1,6 +1,6 @@
-"""Large bodies, each read in a process of its own: reading one must not hold up the event loop.
+"""Bodies are read where they cannot hold up the event loop: larger ones in a thread or a process.
 
-The process ends with its body. It is started with the module path of this one, reads a job from its
+A process ends with its body. It is started with the module path of this one, reads a job from its
 input and writes the result to its output, both pickled.
 """
 
@@ -18,11 +18,17 @@ from controlplane.rest.errors import RestError, TooBusy
 
 T = TypeVar("T")
 
-INLINE_BYTES = 1 << 14
-"""Longest body that is read in the event loop, whatever is in it: some 50 ms."""
+INLINE_BYTES = 1 << 12
+"""Longest body that is read in the event loop, whatever is in it: some 10 ms."""
+
+THREAD_BYTES = 1 << 14
+"""Longest body that is read in a thread, whatever is in it: some 50 ms."""
 
 PLAIN_BYTES = 1 << 20
-"""Longest body that is read in the event loop if it is plain, which is a hundred times as fast."""
+"""Longest body that is read in a thread if it is plain, which is a hundred times as fast."""
+
+PIECE_BYTES = 1 << 18
+"""Bytes that are handed to a process at once: the system copies them in the event loop."""
 
 PROCESSES_MAX = 4
 """Bodies that are read at once; a client with a further one is told to ask again."""
@@ -40,7 +46,7 @@ class BodyProcesses:
         self._running = 0
 
     async def read(self, reading: Callable[[bytes], T], body: bytes | None) -> T:
-        """Read a body: here where that is quick, else in a process.
+        """Read a body: here where that is quick, else in a thread or in a process.
 
         `reading` and its result can be pickled.
 
@@ -52,7 +58,8 @@ class BodyProcesses:
             return reading(body or b"")
         if len(body) <= PLAIN_BYTES:
             with suppress(Unread):
-                return reading(LargeBody(body))
+                whole = body if len(body) <= THREAD_BYTES else LargeBody(body)
+                return await asyncio.to_thread(reading, whole)
         if self._running >= PROCESSES_MAX:
             raise TooBusy(f"{PROCESSES_MAX} large bodies are read just now: ask again")
         self._running += 1
@@ -72,7 +79,11 @@ async def _in_process(work: Callable[[], T]) -> T:
         stdout=asyncio.subprocess.PIPE,
     )
     try:
-        done, _ = await process.communicate(pickle.dumps(work))
+        assert process.stdin is not None
+        assert process.stdout is not None
+        await _fed(process.stdin, pickle.dumps(work))
+        done = await process.stdout.read()
+        await process.wait()
     finally:
         if process.returncode is None:
             process.kill()
@@ -82,6 +93,16 @@ async def _in_process(work: Callable[[], T]) -> T:
         raise refusal
     answer: T = result
     return answer
+
+
+async def _fed(stdin: asyncio.StreamWriter, job: bytes) -> None:
+    """Write a job to a process in pieces, as fast as the process reads it."""
+    pieces = memoryview(job)
+    with suppress(ConnectionError):  # the process has ended: its empty output tells
+        for start in range(0, len(job), PIECE_BYTES):
+            stdin.write(pieces[start : start + PIECE_BYTES])
+            await stdin.drain()
+    stdin.close()
 
 
 def main() -> None:

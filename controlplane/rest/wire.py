@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from controlplane.core import javajson
 from controlplane.rest.errors import UNAVAILABLE, Answer
@@ -10,15 +11,33 @@ from controlplane.rest.errors import UNAVAILABLE, Answer
 RETRY_AFTER_S = 1
 """When to ask again while the log cannot be read: it is tried again as often (`Follower`)."""
 
+PIECE_BYTES = 1 << 18
+"""Bytes of a body that are sent at once."""
+
 
 def response(given: Answer, method: str) -> Response:
     """What is sent for an answer; without its body where only the head was asked for."""
     if given.stream is not None and method != "HEAD":
         return StreamingResponse(given.stream, given.status, _headers(given))
-    made = Response(_body(given), given.status, _headers(given), media_type=None)
+    made = _InPieces(_body(given), given.status, _headers(given), media_type=None)
     if method == "HEAD":
         made.body = b""  # after the length has been said
     return made
+
+
+class _InPieces(Response):
+    """A response that sends a long body piece by piece, as fast as the client takes it.
+
+    The event loop copies whatever the client has not taken yet.
+    """
+
+    async def __call__(self, _: Scope, __: Receive, send: Send) -> None:
+        """Send the response (ASGI)."""
+        start = {"type": "http.response.start", "status": self.status_code}
+        await send({**start, "headers": self.raw_headers})
+        for at in range(0, len(self.body) or 1, PIECE_BYTES):
+            piece, rest = self.body[at : at + PIECE_BYTES], len(self.body) - at > PIECE_BYTES
+            await send({"type": "http.response.body", "body": piece, "more_body": rest})
 
 
 def _body(given: Answer) -> bytes:

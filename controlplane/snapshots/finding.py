@@ -11,6 +11,7 @@ from controlplane.core.entry import Batch
 from controlplane.core.evolve import Fold, Part
 from controlplane.core.evolve.freezing import Damaged, Thawing, kind_of
 from controlplane.core.order import Ends
+from controlplane.event_loop import sliced_parts
 from controlplane.logs.log import LogCorrupt
 from controlplane.logs.snapshots import Kept, Shelf, shelf_of
 
@@ -99,7 +100,7 @@ async def _nearest(shelf: Shelf, fold: Fold, topic: str, stop: Sequence[int]) ->
     for number, about in sorted(within, key=lambda one: sum(one[1].ends), reverse=True):
         digest, thawing = digest_of(), Thawing(fold.topics, topic)
         with suppress(Damaged, LogCorrupt):
-            async for piece in shelf.pieces(number):
+            async for piece in sliced_parts((one,) async for one in shelf.pieces(number)):
                 digest.update(piece)
                 thawing.add(piece)
             if digest.digest() == about.digest:

@@ -1,5 +1,6 @@
 """Making snapshots: whoever holds a log open for writing asks for it from time to time."""
 
+import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
@@ -95,7 +96,8 @@ class _Maker:
         await load_topics(self._log, self._fold, [self._topic], {self._topic: settled.ends})
         part = self._fold.part(self._topic)
         digest = digest_of()
-        for pieces in _slices(freeze(part)):
+        slices = _slices(freeze(part))
+        while pieces := await asyncio.to_thread(next, slices, None):
             digest.update(b"".join(pieces))
             if not await self._shelf.add(number, pieces):
                 return False
@@ -117,7 +119,7 @@ class _Maker:
         )
         start, stop = {self._topic: mark.ends.copy()}, {self._topic: upto}
         async for batch in self._log.read([self._topic], start, stop):
-            mark.add(batch)
+            await asyncio.to_thread(mark.add, batch)
         return mark
 
 

@@ -6,7 +6,7 @@ from itertools import compress, count
 from operator import itemgetter
 from typing import NamedTuple
 
-from controlplane.core.entry import Batch, Decoded, LastValues
+from controlplane.core.entry import Batch, Decoded, Headers, LastValues
 from controlplane.logs.lazy import LazyBatch
 from controlplane.logs.log import Ends
 from controlplane.logs.places import Place
@@ -219,6 +219,12 @@ class Rows(LazyBatch):
             timestamps,
             keys,
             values,
-            {i: decode_headers(each) for i, each in enumerate(headers) if each},
+            _decoded_headers(headers),
             frozenset(compress(count(), aborted)),
         )
+
+
+def _decoded_headers(stored: Sequence[bytes | None]) -> dict[int, Headers]:
+    """Headers by index, of those that have any. All records of one command have the same."""
+    known = {each: decode_headers(each) for each in {*stored} if each}
+    return {index: known[each] for index, each in enumerate(stored) if each}

@@ -10,7 +10,7 @@ from controlplane.core.moments import read_time_ms
 from controlplane.core.order import Ordering
 from controlplane.core.records import CommandAccepted, CommandFinished, CommandRefused, Invalid
 from controlplane.core.redact import redacted_refusal, redacted_value
-from controlplane.event_loop import in_thread, sliced
+from controlplane.event_loop import in_thread, sliced_parts
 from controlplane.rest.calls import Call
 from controlplane.rest.errors import OK, Answer
 from controlplane.rest.ours.pages import Page
@@ -73,9 +73,9 @@ async def show_trail(call: Call) -> Answer:
     ordering = Ordering()
     if topic in await log.topics():
         stop = state.ends_by_topic.get(topic, [0])
-        async for batch in log.read([topic], stop={topic: stop}):
-            async for entry in sliced(batch.entries()):
-                ordering.keep(ordering.rank(entry))
+        batches = log.read([topic], stop={topic: stop})
+        async for entry in sliced_parts(batch.entries() async for batch in batches):
+            ordering.keep(ordering.rank(entry))
     page: Page[Row] = Page(call, lambda row: row.begun.command_id)
     await in_thread(partial(_fill, page, ordering.entries(), call))
     page.check_begun()

@@ -1,0 +1,151 @@
+"""The event loop is free for others beside large work: none of its callbacks takes long."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Coroutine
+from itertools import count
+from pathlib import Path
+from shutil import copyfile
+from typing import Any
+
+import httpx
+from starlette.types import Message
+
+from controlplane.asof import read_records
+from controlplane.core.commands import CreateConnector, StopConnector
+from controlplane.core.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.loading import load
+from controlplane.logs.log import Log, ReadableLog, Record
+from controlplane.logs.memory import MemoryLog
+from controlplane.logs.sqlite import SqliteLog, SqliteSettings
+from controlplane.rest.errors import Answer
+from controlplane.rest.wire import PIECE_BYTES, response
+from controlplane.snapshots.keeping import SnapshotSettings, keep_snapshots
+from tests.controller.scene import CONFIG, OFFSETS, STATUS, plane_on
+from tests.operations import TURN, longest_turn
+from tests.rest.plane import ORDERS
+from tests.rest.serving import catalogue, client_of
+
+QUICK = SqliteSettings(synchronous="NORMAL")
+PARTS = 2_000
+"""Offsets or config keys: some ten milliseconds of work in each step on their way."""
+JSON = {"content-type": "application/json"}
+ALL_KEYS = json.dumps(ORDERS | {f"key{at}": f"é {at}" for at in range(PARTS)}).encode()
+ALL_OFFSETS = json.dumps(
+    {
+        "offsets": [
+            {"partition": {"filename": f"file-{at}"}, "offset": {"position": at}}
+            for at in range(PARTS)
+        ]
+    }
+).encode()
+
+Asks = Callable[[httpx.AsyncClient], Awaitable[None]]
+
+
+def asking(folder: Path, asks: Asks) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Ask a plane with a stopped connector `orders`, which is on a new file each time."""
+    numbers = count()
+
+    async def work() -> None:
+        log = await SqliteLog.open(folder / f"{next(numbers)}.db", settings=QUICK)
+        async with plane_on(log, plugins=catalogue()) as plane:
+            await plane.execute(CreateConnector("orders", ORDERS))
+            await plane.execute(StopConnector("orders"))
+            async with client_of(plane.app) as client:
+                await asks(client)
+        await log.close()
+
+    return work
+
+
+async def alter(client: httpx.AsyncClient) -> None:
+    """Alter all offsets."""
+    path = "/connectors/orders/offsets"
+    assert (await client.patch(path, content=ALL_OFFSETS, headers=JSON)).is_success
+
+
+async def put_and_patch(client: httpx.AsyncClient) -> None:
+    """Put all keys, then patch one of them."""
+    path = "/connectors/orders/config"
+    assert (await client.put(path, content=ALL_KEYS, headers=JSON)).is_success
+    assert (await client.patch(path, content=b'{"key1":"1"}', headers=JSON)).is_success
+
+
+def test_altering_thousands_of_offsets_leaves_the_event_loop_free(tmp_path: Path) -> None:
+    """Their body is read, decided and written beside the loop."""
+    assert longest_turn(asking(tmp_path, alter)) < TURN
+
+
+def test_a_config_of_thousands_of_keys_leaves_the_event_loop_free(tmp_path: Path) -> None:
+    """So does a patch of one key of it, which brings little and answers all."""
+    assert longest_turn(asking(tmp_path, put_and_patch)) < TURN
+
+
+def test_history_of_many_short_batches_leaves_the_event_loop_free() -> None:
+    """The batches of a log with many partitions count together."""
+    log = MemoryLog()
+    asyncio.run(_fill(log, PARTS // 40, partitions=40))
+
+    async def reading() -> None:
+        assert len(await read_records(log, await _state_of(log), "orders")) == PARTS
+
+    assert longest_turn(reading) < TURN
+
+
+def test_a_snapshot_leaves_the_event_loop_free(tmp_path: Path) -> None:
+    """It is made while commands are answered."""
+    asyncio.run(_file_with_offsets(tmp_path / "full.db"))
+    numbers = count()
+
+    async def keeping() -> None:
+        path = tmp_path / f"{next(numbers)}.db"
+        copyfile(tmp_path / "full.db", path)
+        log = await SqliteLog.open(path, settings=QUICK)
+        eager = SnapshotSettings(tail_records=1, lateness_ms=0)
+        assert OFFSETS in await keep_snapshots(log, await _state_of(log), eager)
+        await log.close()
+
+    assert longest_turn(keeping) < TURN
+
+
+async def _file_with_offsets(path: Path) -> None:
+    log = await SqliteLog.open(path, settings=QUICK)
+    await _fill(log, 4 * PARTS, partitions=1)
+    await log.close()
+
+
+async def _fill(log: Log, offsets: int, *, partitions: int) -> None:
+    """Append so many offsets of `orders` to each partition."""
+    for topic, number in ((CONFIG, 1), (STATUS, 1), (OFFSETS, partitions)):
+        await log.create_topic(topic, number)
+    for partition in range(partitions):
+        await log.append([_offset(at, partition) for at in range(offsets)])
+
+
+def _offset(number: int, partition: int) -> Record:
+    key = f'["orders",{{"filename":"{partition}-{number}"}}]'.encode()
+    return Record(OFFSETS, partition, number, key, b'{"position":1}')
+
+
+async def _state_of(log: ReadableLog) -> ClusterState:
+    return (await load(log, Profile.of("kip"))).snapshot()
+
+
+async def test_a_large_answer_leaves_in_pieces() -> None:
+    """Else the loop would copy all that the client has not taken yet."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    body = {"value": "x" * 3 * PIECE_BYTES}
+    await response(Answer(200, body), "GET")({"type": "http"}, receive, send)
+    pieces = [message["body"] for message in sent[1:]]
+    assert max(map(len, pieces)) == PIECE_BYTES
+    assert json.loads(b"".join(pieces)) == body
+    assert [message["more_body"] for message in sent[1:]] == [True, True, True, False]
