@@ -7,6 +7,7 @@ what arrives in the order in which it arrives; what arrives together is put into
 
 import asyncio
 from collections.abc import (
+    Awaitable,
     Callable,
     Iterable,
     Iterator,
@@ -36,8 +37,8 @@ from controlplane.recent import Recent
 
 Ends = Mapping[str, Sequence[int]]
 
-Listener = Callable[[Entry, ClusterState, ClusterState], None]
-"""Is handed an entry and the states before and after it, in the event loop; must not take long."""
+Listener = Callable[[Entry, ClusterState, ClusterState], Awaitable[None]]
+"""Receives an entry and the states before and after it; the next entry is folded afterwards."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -484,8 +485,8 @@ class _Following:
                 self._worker.apply(entry)
             if self.listeners:
                 after = self._worker.snapshot()
-                for heard in self.listeners:
-                    heard.listener(entry, before, after)
+                for heard in [*self.listeners]:
+                    await heard.listener(entry, before, after)
                 before = after
         self._state = None
 

@@ -16,7 +16,7 @@ from controlplane.core.order import Ordering
 from controlplane.core.owners import owner
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
-from controlplane.event_loop import sliced, sliced_parts
+from controlplane.event_loop import apart, sliced, sliced_parts
 from controlplane.follower import Follower
 from controlplane.loading import load
 from controlplane.logs.log import LogNotUsable, ReadableLog
@@ -76,8 +76,8 @@ class _Room:
         self.queues: set[_Queue] = set()
         self.listening = ExitStack()
 
-    def listen(self, entry: Entry, before: ClusterState, after: ClusterState) -> None:
-        found = list(_seen(entry, before, after))
+    async def listen(self, entry: Entry, before: ClusterState, after: ClusterState) -> None:
+        found = await _found(entry, before, after)
         for one in self.queues:
             one.put(found)
 
@@ -183,11 +183,23 @@ class Watching:
             ordering.keep(ordering.rank(entry))
         before = fold.snapshot()
         async for entry in sliced(ordering.entries()):
-            fold.apply(entry)
+            await apart(partial(fold.apply, entry), _parts(entry))
             after = fold.snapshot()
-            for one in _seen(entry, before, after):
+            async for one in sliced(await _found(entry, before, after)):
                 yield one
             before = after
+
+
+async def _found(entry: Entry, before: ClusterState, after: ClusterState) -> list[Seen]:
+    return await apart(lambda: list(_seen(entry, before, after)), _parts(entry))
+
+
+BYTES_IN_A_PART = 50
+"""Bytes of a record that tell as much as a key of a config with its value."""
+
+
+def _parts(entry: Entry) -> int:
+    return len(entry.value or b"") // BYTES_IN_A_PART
 
 
 def _seen(entry: Entry, before: ClusterState, after: ClusterState) -> Iterator[Seen]:

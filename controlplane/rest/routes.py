@@ -14,7 +14,7 @@ from controlplane.controller.controller import Closed, TimedOut
 from controlplane.controller.outside import OutsideFailed
 from controlplane.controller.turns import TooMany
 from controlplane.core import views
-from controlplane.core.commands import AnyCommand, PatchConfig, size_of
+from controlplane.core.commands import TEXT_IN_A_PART, AnyCommand, PatchConfig, size_of
 from controlplane.core.java import hash_map_order
 from controlplane.core.plan import GroupOffsets, Rejected
 from controlplane.core.profiles import KIP, Profile
@@ -307,7 +307,8 @@ def _doing(route: writes.Route) -> Answering:
         known = frozenset(name for name in call.names if name in known)
         asking = asks.Asking(call.profile, call.query, signature=signature, known=known)
         if route.body == "bytes":
-            asking = asks.checked_first(asking, call.body)
+            checking = partial(asks.checked_first, asking, call.body)
+            asking = await apart(checking, len(call.body or b"") // TEXT_IN_A_PART)
         reading = partial(writes.meant, writes.ROUTES.index(route), asking, call.names)
         return await _obeyed(call, await call.service.bodies.read(reading, call.body))
 

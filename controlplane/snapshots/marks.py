@@ -7,6 +7,7 @@ That holds for each partition by itself, so records that came late do not matter
 release a snapshot was made.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -51,7 +52,7 @@ async def place_of(log: ReadableLog, moment: str, topics: Topics, stop: Ends) ->
     if limit is not None:
         return Place(limit, await _ends(log, limit, stop, marks))
     found = await _ranked(log, stop)
-    limit = limit_at(found, moment, topics)
+    limit = await asyncio.to_thread(limit_at, found, moment, topics)
     return Place(limit, ends_within(found, limit))
 
 
@@ -139,4 +140,5 @@ async def _ranked(
         topic: [begun.get((topic, partition), nothing).end for partition in range(len(parts))]
         for topic, parts in stop.items()
     }
-    return list(ranked([batch async for batch in log.read(list(stop), start, stop)], begun))
+    batches = [batch async for batch in log.read(list(stop), start, stop)]
+    return await asyncio.to_thread(lambda: list(ranked(batches, begun)))

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from controlplane.core.profiles import Profile
 from controlplane.rest import bodies
+from controlplane.rest.asks import WORKERS_ORDER_BYTES
 from controlplane.rest.bodies.plain import LargeBody, Unread
-from controlplane.rest.body_process import INLINE_BYTES, PLAIN_BYTES, PROCESSES_MAX, BodyProcesses
+from controlplane.rest.body_process import PLAIN_BYTES, PROCESSES_MAX, THREAD_BYTES, BodyProcesses
 from controlplane.rest.errors import RestError, TooBusy
 from controlplane.rest.security.bounds import Bounds
 from controlplane.rest.security.settings import HttpLimits
@@ -49,7 +50,7 @@ async def test_what_is_wrong_with_a_short_body_is_told_before_its_signature() ->
     """As a worker does it."""
     async with asked() as (_, client):
         short = await client.post(INTERNAL, content=b"{", headers=JSON)
-        long = await client.post(INTERNAL, content=b"{" * INLINE_BYTES, headers=JSON)
+        long = await client.post(INTERNAL, content=b"{" * (WORKERS_ORDER_BYTES + 1), headers=JSON)
     assert short.status_code == 500
     assert (long.status_code, long.json()["message"]) == (
         400,
@@ -73,7 +74,7 @@ async def test_a_large_odd_body_is_answered_as_a_small_one() -> None:
         assert refused.status_code == 500
         assert refused.json()["message"].startswith("Unexpected end-of-input")
         config = odd_config(2_000)[:-1] + b"," + json.dumps(ORDERS).encode()[1:]
-        assert len(config) > INLINE_BYTES
+        assert len(config) > THREAD_BYTES
         done = await client.put(path, content=config, headers=JSON)
         assert done.json()["config"]["key1999"] == "1.5"
 

@@ -3,15 +3,17 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import aclosing
 from itertools import count
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
 
 import httpx
+import pytest
 from starlette.types import Message
 
-from controlplane.asof import read_records
+from controlplane.asof import cut_at, read_records
 from controlplane.core.commands import CreateConnector, StopConnector
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
@@ -83,6 +85,27 @@ def test_a_config_of_thousands_of_keys_leaves_the_event_loop_free(tmp_path: Path
     assert longest_turn(asking(tmp_path, put_and_patch)) < TURN
 
 
+def test_watching_a_config_of_thousands_of_keys_leaves_the_event_loop_free(tmp_path: Path) -> None:
+    """Each key is a change, of which whoever watches hears."""
+
+    async def work() -> None:
+        log = await SqliteLog.open(tmp_path / f"{next(numbers)}.db", settings=QUICK)
+        async with plane_on(log, plugins=catalogue()) as plane:
+            await plane.execute(CreateConnector("orders", ORDERS))
+            async with aclosing(plane.watch()) as changes:
+                first = asyncio.ensure_future(anext(changes))
+                await asyncio.sleep(0)
+                async with client_of(plane.app) as client:
+                    await put_and_patch(client)
+                await first
+                for _ in range(PARTS - 1):
+                    await anext(changes)
+        await log.close()
+
+    numbers = count()
+    assert longest_turn(work) < TURN
+
+
 def test_history_of_many_short_batches_leaves_the_event_loop_free() -> None:
     """The batches of a log with many partitions count together."""
     log = MemoryLog()
@@ -108,6 +131,21 @@ def test_a_snapshot_leaves_the_event_loop_free(tmp_path: Path) -> None:
         await log.close()
 
     assert longest_turn(keeping) < TURN
+
+
+@pytest.mark.parametrize("moment", [f"offsets@{PARTS}", str(PARTS)])
+def test_a_question_about_the_past_leaves_the_event_loop_free(tmp_path: Path, moment: str) -> None:
+    """Where its moment lies is looked for among all records."""
+    asyncio.run(_file_with_offsets(tmp_path / "full.db"))
+
+    async def finding() -> None:
+        log = await SqliteLog.open(tmp_path / "full.db", settings=QUICK)
+        state = await _state_of(log)
+        cut = await cut_at(log, moment, state.topics, state.ends_by_topic)
+        assert cut.ends[OFFSETS] == [PARTS + 1]
+        await log.close()
+
+    assert longest_turn(finding) < TURN
 
 
 async def _file_with_offsets(path: Path) -> None:
