@@ -141,7 +141,8 @@ class Performing:
     async def refuse(self, asked: Asked, rejected: Rejected, most: int) -> None:
         """Note that a command was refused, in so many bytes: all that is written of it."""
         assert self._topic is not None
-        await self._append(asked, [traces.refused(self._topic, asked, rejected, most)])
+        making = partial(traces.refused, self._topic, asked, rejected, most)
+        await self._append(asked, [await apart(making, size_of(asked.command))])
 
     def written(self, asked: Asked) -> int:
         """How many records a command has written that has ended now; they are counted no more."""
