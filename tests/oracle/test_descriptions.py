@@ -1,13 +1,19 @@
-"""The descriptions of settings are not Kafka's sentences: its jars are the judge."""
+"""No file of the repository has sentences of Kafka's documentation: its jars are the judge."""
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import pytest
 
-from tests.oracle.definitions import answer
-from tests.provenance.phrases import phrases
+from tests.oracle import definitions
+from tests.provenance.origins import FEW_WORDS
+from tests.provenance.phrases import Phrase, phrases
 from tests.provenance.settings import descriptions
+from tests.provenance.texts import packed_files
+from tests.tidy.source import tracked
+
+answer = cache(definitions.answer)
 
 RELEASES = ("2.3.0", "3.1.0", "3.9.0", "4.3.0")
 """Sentences of Kafka seldom change between them."""
@@ -29,3 +35,23 @@ def test_descriptions_are_our_own(release: str) -> None:
     assert len(kafkas) > 1000
     alike = {text for text in descriptions().values() if kafkas.intersection(phrases(text))}
     assert alike == set()
+
+
+@pytest.fixture(scope="module")
+def phrases_by_file() -> Mapping[str, set[Phrase]]:
+    """Long runs of words in each file of the repository, packed ones included."""
+    files = dict(packed_files()) | {source.path: source.text for source in tracked()}
+    return {path: set(phrases(text, FEW_WORDS + 1)) for path, text in files.items()}
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("release", RELEASES)
+def test_no_file_quotes_kafkas_documentation(
+    release: str, phrases_by_file: Mapping[str, set[Phrase]]
+) -> None:
+    """Neither catalogues nor recordings, programs nor documents quote one of its sentences."""
+    kafkas = {
+        phrase for text in documented(answer(release)) for phrase in phrases(text, FEW_WORDS + 1)
+    }
+    assert len(kafkas) > 1000
+    assert {path for path, ours in phrases_by_file.items() if ours & kafkas} == set()

@@ -4,11 +4,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from controlplane.core.plugins.descriptions import scope_of
 from tests.conftest import ROOT
 
 FOLDER = ROOT / "controlplane" / "catalogues"
-VARIANTS = ("$Key", "$Value")
-"""Suffixes of the two classes that share the settings of one transformation."""
 HIDDEN = "internal."
 """Prefix of settings for which Kafka itself has no documentation."""
 
@@ -19,13 +18,6 @@ Setting = tuple[str, str]
 def catalogue(name: str) -> Any:
     """Content of one file."""
     return json.loads((FOLDER / name).read_text(encoding="utf-8"))
-
-
-def scope_of(class_name: str) -> str:
-    """Scope of a class's settings."""
-    for variant in VARIANTS:
-        class_name = class_name.removesuffix(variant)
-    return class_name
 
 
 def settings() -> Iterator[Setting]:

@@ -1,0 +1,94 @@
+"""Origins of the long texts in catalogues and recordings: a short table of kinds, with reasons.
+
+A text of Kafka's documentation has no row here, so nobody can add one unnoticed. NOTICE tells the
+same to readers of the distribution.
+"""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+from tests.provenance.settings import descriptions
+from tests.provenance.texts import JSON, Text
+
+FEW_WORDS = 12
+"""Texts of so many words need no origin: names, lists of values, digests."""
+
+_TRACE = re.compile(r"[\w.$]+(: .*)?\n\tat [\w.$]+", re.DOTALL)
+_REFUSED = re.compile(r"[45]\d\d \S")
+_PAGE = re.compile(r"<html>\s*<head>.*<title>Error [45]\d\d ", re.DOTALL)
+
+_ANSWER = {"error_code", "status", "message"}
+"""Fields of a worker's answer that is nothing but a message."""
+
+
+@cache
+def _described() -> frozenset[str]:
+    return frozenset(descriptions().values())
+
+
+class Origin(NamedTuple):
+    """One kind of long texts: its name, the reason why it is here, and how it is recognised."""
+
+    name: str
+    why: str
+    holds: Callable[[Text], bool]
+
+
+ORIGINS = (
+    Origin(
+        "description",
+        "our own words about a setting",
+        lambda found: (
+            found.text in _described()
+            and (found.field == "documentation" or found.path.endswith("descriptions.json"))
+        ),
+    ),
+    Origin(
+        "remark",
+        "our own words about a recording, or about the classes in it",
+        lambda found: not {"about", "conventions", "alter_offsets"}.isdisjoint(found.place),
+    ),
+    Origin(
+        "written by us",
+        "scenarios, documents and programs of this project: no data that others have answered",
+        lambda found: not found.path.endswith(JSON),
+    ),
+    Origin(
+        "stack trace",
+        "a failed task's status has one: part of the record, and of the answer",
+        lambda found: found.field == "trace" and bool(_TRACE.match(found.text)),
+    ),
+    Origin(
+        "message",
+        "an answer of a real worker: clients look for these words, so `/compat` has to say them",
+        lambda found: found.field == "message" and found.beside <= _ANSWER,
+    ),
+    Origin(
+        "validation error",
+        "an answer of a real worker about one value of a config, told by `/compat`, too",
+        lambda found: found.field == "errors" and "recommended_values" in found.beside,
+    ),
+    Origin(
+        "refusal",
+        "status and message of a refused config, as a real worker answered it",
+        lambda found: found.field == "refused" and bool(_REFUSED.match(found.text)),
+    ),
+    Origin(
+        "error page",
+        "the page of the HTTP server in a worker, which `/compat` answers to the byte",
+        lambda found: bool(_PAGE.match(found.text)),
+    ),
+)
+"""Where a long text comes from: the first row that holds."""
+
+
+def is_long(found: Text) -> bool:
+    """True for a text that needs an origin."""
+    return len(found.text.split()) > FEW_WORDS
+
+
+def origin(found: Text) -> Origin | None:
+    """Origin of a text; None for a text that should not be here."""
+    return next((row for row in ORIGINS if row.holds(found)), None)

@@ -1,0 +1,68 @@
+"""Every long text in catalogues and recordings is ours, or a worker's answer: none is copied."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from tests.provenance.origins import ORIGINS, is_long, origin
+from tests.provenance.settings import descriptions
+from tests.provenance.texts import Text, readable_files, texts
+
+
+@pytest.fixture(scope="module")
+def long_texts() -> list[Text]:
+    """All texts of more than twelve words."""
+    return [
+        one for path, content in readable_files() for one in texts(path, content) if is_long(one)
+    ]
+
+
+def test_every_long_text_has_an_origin(long_texts: list[Text]) -> None:
+    """No catalogue and no recording holds a sentence of Kafka's documentation."""
+    unknown = {f"{one.path}: {one.text[:80]}" for one in long_texts if origin(one) is None}
+    assert unknown == set()
+
+
+def test_every_origin_is_needed(long_texts: list[Text]) -> None:
+    """Each row of the table stands for texts that are there."""
+    found = Counter(row.name for one in long_texts if (row := origin(one)))
+    assert found.keys() == {row.name for row in ORIGINS}
+
+
+FOREIGN = (
+    "Some sentence of the documentation of others that explains a setting at length, with <code>"
+    "examples</code> and with hints that nobody of this project has ever written down."
+)
+"""It stands for a sentence of Kafka's."""
+
+CATALOGUE = json.dumps({"producer": [{"name": "acks", "documentation": FOREIGN}]})
+VALIDATED = {"definition": {"name": "acks", "documentation": FOREIGN}, "value": {"errors": []}}
+ANSWERED = json.dumps({"asked": ["PUT", "/x"], "answers": [[200, json.dumps([VALIDATED])]]})
+
+ADDED = {
+    "controlplane/catalogues/definitions.json": CATALOGUE,
+    "controlplane/catalogues/descriptions.json": json.dumps({"producer": {"acks": FOREIGN}}),
+    "tests/rest/plugins/recorded.jsonl": ANSWERED + "\n",
+    "tests/rest/releases/usual.jsonl.gz": ANSWERED + "\n" + ANSWERED,
+    "tests/histories/life.story.jsonl": json.dumps({"answer": {"message": FOREIGN, "more": 1}}),
+    "tests/histories/life.log.jsonl": json.dumps({"value": json.dumps({"trace": FOREIGN})}),
+    "tests/validation/recorded.jsonl": json.dumps({"refused": [[FOREIGN, ["3.9.1"]]]}),
+}
+"""Files by path, each with one such sentence more."""
+
+
+@pytest.mark.parametrize("path", ADDED)
+def test_a_foreign_sentence_is_noticed(path: str) -> None:
+    """Each of these files would fail the test above."""
+    found = [one for one in texts(path, ADDED[path]) if is_long(one)]
+    assert {one.text for one in found} == {FOREIGN}
+    assert [origin(one) for one in found] == [None] * len(found)
+
+
+def test_our_own_description_is_let_in() -> None:
+    """An answer that was recorded from this service may stay as it is."""
+    ours = max(descriptions().values(), key=len)
+    _key, found = texts("tests/x.json", json.dumps({"documentation": ours}))
+    assert is_long(found)
+    assert origin(found) == ORIGINS[0]
