@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import click
 
 from controlplane.cli.failing import one_sentence, well_ended
+from controlplane.option_names import check_command
+from controlplane.shell_completion import complete_files
 
 
 class Command(NamedTuple):
@@ -59,6 +61,16 @@ SECTIONS = {"Commands about a log": LOGS, "Commands about a cluster": CLUSTERS}
 COMMANDS = LOGS | CLUSTERS
 
 
+BEFORE = {"where": "--cluster", "user": "--user", "token": "--token", "ca_file": "--ca-file"}
+"""Options of every command about a cluster that may stand in front of the command, too."""
+
+
+def _asks(command: click.Command) -> bool:
+    """Whether a command, or a part of it, takes the options about a cluster."""
+    parts = command.commands.values() if isinstance(command, click.Group) else ()
+    return any(one.name == "where" for one in command.params) or any(map(_asks, parts))
+
+
 class Commands(click.Group):
     """The commands, and one way to fail: a sentence, exit code 2."""
 
@@ -81,6 +93,24 @@ class Commands(click.Group):
             with formatter.section(section):
                 formatter.write_dl([(name, one.about) for name, one in commands.items()])
 
+    def make_context(self, *given: Any, **more: Any) -> click.Context:
+        """Parse the words in front of the command; its reader may leave while help is printed."""
+        with well_ended():
+            return super().make_context(*given, **more)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, and give it the options about a cluster that stand before it."""
+        check_command(self, ctx, args[0])
+        name, command, rest = super().resolve_command(ctx, args)
+        told = {flag: ctx.params.get(one) for one, flag in BEFORE.items()}
+        before = [f"{flag}={value}" for flag, value in told.items() if value is not None]
+        if before and command is not None and not ctx.resilient_parsing and not _asks(command):
+            flag = before[0].partition("=")[0]
+            ctx.fail(f"{name!r} takes no {flag}: leave it out. Commands about a cluster take it.")
+        return name, command, [*before, *rest]
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
         with well_ended(), one_sentence():
@@ -92,7 +122,23 @@ class Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="controlplane")
-def main() -> None:
+@click.option(
+    "-c",
+    "--cluster",
+    "where",
+    metavar="URL|LOG",
+    shell_complete=complete_files,
+    help="Cluster of a command about a cluster; also behind the command, as the next three.",
+)
+@click.option("--user", metavar="NAME[:PASSWORD]", help="Login with a password.")
+@click.option("--token", metavar="TOKEN|@FILE", help="Login with a bearer token.")
+@click.option(
+    "--ca-file",
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="Certificates to trust beside those of the system, PEM.",
+)
+def main(**_: str | None) -> None:
     """Kafka Connect's control state as what it is: logs, folded as a worker of any release would.
 
     A LOG is kafka://host:port, an embedded log (a SQLite file, also sqlite:///path), or a file of

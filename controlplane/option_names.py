@@ -1,10 +1,11 @@
-"""Names of command-line options: one name per meaning, and former names that still work.
+"""Names on the command line: one name per meaning, former names of options, misspelt commands.
 
 Former names are parsed like the present one. Help texts and completion do not show them.
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import click
@@ -35,3 +36,22 @@ def named_option(
 ) -> Callable[[Decorated], Decorated]:
     """Add an option as `click.option` does; `former` names are hidden aliases."""
     return click.option(*names, cls=NamedOption, former=former, **given)
+
+
+ALIKE = 0.6
+"""How alike two words are (`difflib`) of which one is taken for a slip of the other; as click."""
+
+
+def did_you_mean(word: str, known: Iterable[str], cutoff: float = ALIKE) -> str:
+    """The question behind a sentence about a word that is unknown; empty if nothing is alike."""
+    meant = [repr(one) for one in get_close_matches(word, [*known], cutoff=cutoff)]
+    return f" Did you mean {' or '.join(meant)}?" if meant else ""
+
+
+def check_command(group: click.Group, ctx: click.Context, name: str) -> None:
+    """Raise `UsageError` for a command that a group lacks, with the names that may be meant.
+
+    click knows only commands that have been imported.
+    """
+    if not ctx.resilient_parsing and group.get_command(ctx, name) is None and name[:1] != "-":
+        ctx.fail(f"No such command {name!r}.{did_you_mean(name, group.list_commands(ctx))}")

@@ -11,6 +11,7 @@ from controlplane.core.safe_text import safe
 from controlplane.core.state import SharedTopic
 from controlplane.extras import install_command
 from controlplane.logs.log import LogError
+from controlplane.option_names import check_command
 from controlplane.private_files import BadFileMode
 from replay.cli.codes import INTERRUPTED, REFUSED
 from replay.cli.extras import EXTRAS, declared
@@ -68,6 +69,21 @@ class Commands(click.Group):
         """The list of commands, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, one.about) for name, one in COMMANDS.items()])
+
+    def make_context(self, *given: Any, **more: Any) -> click.Context:
+        """Parse the words in front of the command; its reader may leave while help is printed."""
+        try:
+            return super().make_context(*given, **more)
+        except BrokenPipeError:
+            print_nothing_more()
+            raise SystemExit(0) from None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; an unknown one is refused with the names that may be meant."""
+        check_command(self, ctx, args[0])
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""

@@ -16,9 +16,11 @@ from click.shell_completion import CompletionItem
 
 from controlplane.cli.cluster.api import Api
 from controlplane.cli.cluster.connection import connected
+from controlplane.cli.cluster.exits import DECLINED, Declined, Unavailable
 from controlplane.cli.cluster.where import CA_FILE, CLUSTER, TOKEN, USER, USUAL, Cluster, Need
 from controlplane.cli.configuring import FILE
-from controlplane.option_names import named_option
+from controlplane.cli.printing import note
+from controlplane.option_names import did_you_mean, named_option
 from controlplane.shell_completion import complete_files
 
 ABOUT_LENGTH = 200
@@ -30,6 +32,23 @@ Prepare = Callable[[dict[str, Any]], dict[str, Any]]
 """Arguments as the shell gives them → arguments of the command."""
 
 
+ALIKE_RESOURCE = 0.75
+"""How alike (`difflib`) the name of a connector and a resource are if one is taken for a slip."""
+
+_WORD = "controlplane.cli.cluster.verbs.word"
+"""The first word behind a verb, where it is no resource."""
+
+_WORDS = "controlplane.cli.cluster.verbs.words"
+"""The words behind a verb while the shell completes, where none of them is a resource."""
+
+_EXTRA = "unexpected extra argument"
+"""Words of click about too many names."""
+
+
+def _has_value(option: click.Parameter) -> bool:
+    return isinstance(option, click.Option) and not option.is_flag and not option.count
+
+
 class Verb(click.Group):
     """A verb with its resources; `usual` is meant where none is named."""
 
@@ -38,11 +57,46 @@ class Verb(click.Group):
         self.usual = usual
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the usual resource where none is named."""
-        named = args and args[0] in {*self.commands, *ctx.help_option_names}
-        if not named and not ctx.resilient_parsing:
+        """Put the resource first, the usual one where none is named."""
+        place = self._first_word(args, ctx.help_option_names)
+        word = args[place] if place < len(args) else ""
+        if word in ctx.help_option_names:
+            args = [word]
+        elif word in self.commands:
+            args = [word, *args[:place], *args[place + 1 :]]
+        elif ctx.resilient_parsing:
+            ctx.meta[_WORDS], args = args, []
+        else:
             args = [self.usual, *args]
+            ctx.meta[_WORD] = word
         return super().parse_args(ctx, args)
+
+    def _first_word(self, args: list[str], help_options: list[str]) -> int:
+        """Index of the first word that is no option and no value of one, or that asks for help."""
+        options = [one for command in self.commands.values() for one in command.params]
+        valued = {name for one in options if _has_value(one) for name in one.opts}
+        place = 0
+        while place < len(args) and args[place][:1] == "-" and args[place] not in help_options:
+            place += 2 if args[place] in valued else 1
+        return place
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; say so where a resource may be misspelt, and was taken for a name."""
+        word = ctx.meta.get(_WORD, "")
+        meant = did_you_mean(word, self.commands, ALIKE_RESOURCE)
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as failure:
+            said = f"{failure.message.removesuffix('.')}.{meant}"
+            if meant and isinstance(failure, Declined | Unavailable):
+                raise type(failure)(said) from None
+            if meant and _EXTRA in failure.message:
+                raise click.UsageError(said, ctx) from None
+            raise
+        except SystemExit as ended:
+            if meant and ended.code == DECLINED:
+                note(meant.strip())
+            raise
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """The words of the usual resource, whose name may be left out."""
@@ -63,7 +117,8 @@ class Verb(click.Group):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Resources, and what could follow where the usual one is left out."""
         usual = self.commands[self.usual]
-        inner = usual.make_context(self.usual, [], parent=ctx, resilient_parsing=True)
+        words = [*ctx.meta.get(_WORDS, ())]
+        inner = usual.make_context(self.usual, words, parent=ctx, resilient_parsing=True)
         names = [one for one in usual.params if isinstance(one, click.Argument)][:1]
         items = [item for one in names for item in one.shell_complete(inner, incomplete)]
         if incomplete.startswith("-"):
