@@ -10,8 +10,7 @@ from tests.oracle import definitions
 from tests.provenance.origins import FEW_WORDS
 from tests.provenance.phrases import Phrase, phrases
 from tests.provenance.settings import descriptions
-from tests.provenance.texts import packed_files
-from tests.tidy.source import tracked
+from tests.provenance.texts import all_files
 
 answer = cache(definitions.answer)
 
@@ -40,8 +39,7 @@ def test_descriptions_are_our_own(release: str) -> None:
 @pytest.fixture(scope="module")
 def phrases_by_file() -> Mapping[str, set[Phrase]]:
     """Long runs of words in each file of the repository, packed ones included."""
-    files = dict(packed_files()) | {source.path: source.text for source in tracked()}
-    return {path: set(phrases(text, FEW_WORDS + 1)) for path, text in files.items()}
+    return {path: set(phrases(text, FEW_WORDS + 1)) for path, text in all_files()}
 
 
 @pytest.mark.java

@@ -42,6 +42,12 @@ def readable_files() -> Iterator[tuple[str, str]]:
     yield from packed_files()
 
 
+def all_files() -> Iterator[tuple[str, str]]:
+    """Path and content of every text file of the repository, unpacked if need be."""
+    yield from ((source.path, source.text) for source in tracked())
+    yield from packed_files()
+
+
 def packed_files() -> Iterator[tuple[str, str]]:
     """Path and unpacked content of compressed files."""
     for part in PARTS:
