@@ -75,10 +75,11 @@ def metadata(wheel: ZipFile) -> Message:
 
 
 def test_the_wheel_holds_both_packages(wheel: ZipFile) -> None:
-    """Every module of both packages is in it, and nothing beside them."""
+    """Every module and data file of both packages is in it, and nothing beside them."""
     held = {name for name in wheel.namelist() if ".dist-info/" not in name}
     packages = [ROOT / "controlplane", ROOT / "replay"]
-    modules = {path for package in packages for path in package.rglob("*.py")}
+    kinds = ("*.py", "*.json", "*.java")
+    modules = {path for package in packages for kind in kinds for path in package.rglob(kind)}
     assert {path.relative_to(ROOT).as_posix() for path in modules} <= held
     assert {name.split("/")[0] for name in held} == {"controlplane", "replay"}
 

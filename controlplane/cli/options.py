@@ -139,8 +139,8 @@ def plugins_option(command: Command) -> Command:
         "--plugins",
         type=FILE,
         metavar="FILE",
-        help="Connector classes, as GET /connector-plugins lists them. [default: the file of "
-        "`plugins.catalogue`, or Kafka's own classes alone]",
+        help="Connector classes, as GET /connector-plugins lists them or `plugins harvest` writes "
+        "them. [default: the file of `plugins.catalogue`, or Kafka's own classes alone]",
     )(command)
 
 

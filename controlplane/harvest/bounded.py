@@ -16,7 +16,7 @@ class Bounds(NamedTuple):
 
     answer_bytes: int = 16 << 20
     """Most bytes of one answer."""
-    all_bytes: int = 256 << 20
+    all_bytes: int = 64 << 20
     """Most bytes of all answers."""
     answer_s: float = 100.0
     """Time for one answer. A worker gives up after 90 s and then says so itself."""

@@ -4,11 +4,13 @@
 """
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,10 @@ OUTPUT_BYTES = 64 << 20
 
 JARS_MOST = 20_000
 
-RUNTIME = "connect-runtime-"
-"""Prefix of the jar that holds Connect itself."""
+CONNECTS_SHOWN = 4
+
+_RUNTIME = re.compile(r"connect-runtime-\d[^/]*(?<!-sources)(?<!-javadoc)(?<!-test)\.jar")
+"""Name of the jar that holds Connect itself."""
 
 _PROGRAM = "Definitions.java"
 _HEAP = "-Xmx512m"
@@ -66,22 +70,29 @@ class _Told(msgspec.Struct, frozen=True):
 
 
 def jars_in(folder: Path) -> list[Path]:
-    """The jars in a folder and beneath it, in the order of their paths.
+    """The jars in a folder and beneath it; those beside Kafka Connect come first.
 
     Raises:
-        HarvestError: there is no such folder, or Kafka Connect is not among its jars.
+        HarvestError: there is no such folder, or it does not hold Kafka Connect once.
     """
     if not folder.is_dir():
         raise HarvestError(f"{folder} is no folder: name the one that holds Kafka's jars (libs/)")
-    found = sorted(path for path in folder.rglob("*.jar") if path.is_file())
-    if not any(path.name.startswith(RUNTIME) for path in found):
+    found = sorted(islice(filter(Path.is_file, folder.rglob("*.jar")), JARS_MOST + 1))
+    if len(found) > JARS_MOST:
         raise HarvestError(
-            f"{folder} holds no {RUNTIME}*.jar: name the folder of Kafka's jars (libs/ of a "
+            f"{folder} holds more than {JARS_MOST:,} jars: name the folder of Kafka's jars (libs/)"
+        )
+    connects = [path for path in found if _RUNTIME.match(path.name)]
+    if not connects:
+        raise HarvestError(
+            f"{folder} holds no connect-runtime-*.jar: name the folder of Kafka's jars (libs/ of a "
             "download), with the jars of other plugins in it or beneath it"
         )
-    if len(found) > JARS_MOST:
-        raise HarvestError(f"{folder} holds {len(found):,} jars: name a folder of Kafka's jars")
-    return found
+    if len({path.name for path in connects}) > 1:
+        names = ", ".join(path.name for path in connects[:CONNECTS_SHOWN])
+        raise HarvestError(f"{folder} holds several releases ({names}): name a folder of one")
+    # A plugin may bring classes of Kafka, too: Kafka's own have to be found before them.
+    return sorted(found, key=lambda path: (path.parent != connects[0].parent, path))
 
 
 def from_jars(jars: Sequence[Path], own: Own, release: str | None = None) -> Harvest:

@@ -15,10 +15,12 @@ import msgspec
 from controlplane.core.configdef.keys import ConfigKey
 from controlplane.core.plugins import CONNECTORS, ClassPath, Own
 from controlplane.core.profiles import Profile
+from controlplane.core.safe_text import short
 from controlplane.harvest.bounded import BoundedWorker, Refusal
 from controlplane.harvest.told import (
     CLIENTS,
     PLUGINS_MOST,
+    SETTINGS_MOST,
     Harvest,
     NoAnswer,
     NoWorker,
@@ -32,6 +34,9 @@ Progress = Callable[[int, int], None]
 
 ATTEMPTS_MOST = 20
 """Connectors that are tried until a worker validates a config of one."""
+
+SILENT_SHOWN = 5
+"""Classes without settings that are named; others are counted."""
 
 _TYPE_SAMPLES = {
     "BOOLEAN": "false",
@@ -115,6 +120,9 @@ class _Questions:
         self._keys: dict[str, tuple[ConfigKey, ...]] = {}
         """Settings of plugins, by class."""
         self._lacking: list[str] = []
+        self._silent: list[str] = []
+        """Classes that are listed and tell no settings."""
+        self._settings = 0
         self._done = self._expected = 0
 
     async def harvest(self, version: str) -> Harvest:
@@ -133,6 +141,11 @@ class _Questions:
             ToldPlugin(one.class_name, one.type, one.version, self._keys.get(one.class_name))
             for one in (*listed, *(one for one in hidden if one.class_name in self._keys))
         )
+        if self._silent:
+            names = ", ".join(map(short, self._silent[:SILENT_SHOWN]))
+            more = ", …" if len(self._silent) > SILENT_SHOWN else ""
+            count = len(self._silent)
+            self._lacking.append(f"the worker tells no settings of {count} plugins: {names}{more}")
         definitions = {scope: tuple(keys.values()) for scope, keys in self._definitions.items()}
         return Harvest(version, definitions, plugins, tuple(self._lacking))
 
@@ -169,11 +182,11 @@ class _Questions:
             path = f"/connector-plugins/{quote(one.class_name, safe='')}/config"
             try:
                 found = await self._worker.get(path, tuple[RestKey, ...])
-            except Refusal as refusal:
+            except Refusal:
                 if one.class_name in names:
-                    self._lacking.append(f"{one.class_name} tells no settings: {refusal}")
+                    self._silent.append(one.class_name)
             else:
-                self._tell(one, [key.plain() for key in found])
+                self._tell(one, self._plain(found))
             self._step()
 
     def _tell(self, plugin: _Listed, keys: list[ConfigKey]) -> None:
@@ -281,7 +294,7 @@ class _Questions:
         """Ask for the settings of a connector, by a config of it."""
         keys = await self._validated(connector, _TRIGGERS.get(connector.type, {}))
         if keys is None:
-            self._lacking.append(f"{connector.class_name} tells no settings")
+            self._silent.append(connector.class_name)
             return
         shared = connects_names(self._path, connector.type)
         self._keys[connector.class_name] = tuple(key for key in keys if key.name not in shared)
@@ -297,7 +310,19 @@ class _Questions:
             found = await self._worker.put(path, config, _Validation)
         except Refusal:
             return None
-        return [one.definition.plain() for one in found.configs if one.definition is not None]
+        return self._plain(one.definition for one in found.configs if one.definition is not None)
+
+    def _plain(self, keys: Iterable[RestKey]) -> list[ConfigKey]:
+        """Settings as the rest of the program has them.
+
+        Raises:
+            NoAnswer: the worker has told more of them than any worker has.
+        """
+        found = [key.plain() for key in keys]
+        self._settings += len(found)
+        if self._settings > SETTINGS_MOST:
+            raise NoAnswer(f"{self._worker.name} tells more than {SETTINGS_MOST:,} settings")
+        return found
 
     # --- progress -------------------------------------------------------------------------------
 

@@ -32,8 +32,8 @@ _USUAL = ConfigKey(name="", type="STRING")
 def catalogue_text(harvest: Harvest, own: Own, profile: Profile) -> str:
     """The catalogue file, one line per plugin and per setting's documentation."""
     found = catalogue(harvest, own, profile)
-    plugins = ",\n  ".join(json.dumps(one, ensure_ascii=False) for one in found["plugins"])
-    documentation = json.dumps(found["documentation"], ensure_ascii=False, indent=1)
+    plugins = ",\n  ".join(json.dumps(one) for one in found["plugins"])
+    documentation = json.dumps(found["documentation"], indent=1)
     return (
         f'{{"harvested": {json.dumps(found["harvested"])},\n'
         f' "plugins": [\n  {plugins}],\n'
@@ -54,10 +54,10 @@ def catalogue(harvest: Harvest, own: Own, profile: Profile) -> dict[str, Any]:
         # A class of Kafka's own is known in all ways in which it is a plugin.
         entries[told.class_name, told.type if known is None else None] = _entry(told, known, path)
         if known is not None and told.keys is not None:
+            scopes = _scopes(known, path)
             for key in told.keys:
-                scope = _scope(key.name, known, path)
-                if scope is not None:
-                    documentation.setdefault(scope, {})[key.name] = key.documentation
+                if key.name in scopes:
+                    documentation.setdefault(scopes[key.name], {})[key.name] = key.documentation
     return {
         "harvested": {"release": harvest.release},
         "plugins": list(entries.values()),
@@ -82,14 +82,13 @@ def _known(told: ToldPlugin, path: ClassPath) -> Plugin | None:
     return next(iter(same or named), None)
 
 
-def _scope(name: str, known: Plugin, path: ClassPath) -> str | None:
-    """The scope of a setting of a plugin of Kafka's own; None: the plugin has no such setting."""
-    if any(key.name == name for key in known.config or ()):
-        return scope_of(known.class_name)
+def _scopes(known: Plugin, path: ClassPath) -> Mapping[str, str]:
+    """The scope of each setting of a plugin of Kafka's own, by the setting's name."""
     kinds = ("connector", known.type) if known.type in CONNECTORS else ()
-    scopes: tuple[str, ...] = (*known.extends, *kinds)
-    having = (one for one in scopes if any(key.name == name for key in path.definition(one)))
-    return next(having, None)
+    scopes: dict[str, str] = {}
+    for scope in (*kinds, *known.extends):
+        scopes.update((key.name, scope) for key in path.definition(scope))
+    return scopes | {key.name: scope_of(known.class_name) for key in known.config or ()}
 
 
 def _entry(told: ToldPlugin, known: Plugin | None, path: ClassPath) -> dict[str, Any]:

@@ -113,6 +113,18 @@ async def test_nobody_listens() -> None:
             await version_of(BoundedWorker(client, "the worker", BOUNDS))
 
 
+async def test_plugins_without_settings_are_counted() -> None:
+    """A worker may list thousands: a few are named."""
+    plugin = b'{"class":"io.example.P%d","type":"source"}'
+    listed = whole(b"[" + b",".join(plugin % number for number in range(20)) + b"]")
+    refusal = whole(b"{}", OK.replace(b"200 OK", b"500 Internal Server Error"))
+    async with answering(listed, refusal) as worker:
+        found = await from_worker(worker, "3.9.1", Profile.of("3.9.1"), kafkas_own(), _no_progress)
+    assert found.lacking[-1].startswith("the worker tells no settings of 20 plugins: io.example.P0")
+    assert found.lacking[-1].endswith("io.example.P4, …")
+    assert max(map(len, found.lacking)) < 500
+
+
 async def test_all_answers_together_are_bounded() -> None:
     """Each may be small enough by itself."""
     plugin = b'{"class":"io.example.P%d","type":"source"}'

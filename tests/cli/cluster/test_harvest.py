@@ -82,6 +82,7 @@ def test_plugins_are_listed_as_before(tmp_path: Path) -> None:
         (None, "is no folder"),
         ((), "holds no connect-runtime-*.jar"),
         (("other-1.0.jar", "connect-api-3.9.1.jar"), "holds no connect-runtime-*.jar"),
+        (("connect-runtime-3.9.1.jar", "connect-runtime-4.0.0.jar"), "holds several releases"),
     ],
 )
 def test_a_folder_without_kafkas_jars(

@@ -43,7 +43,7 @@ DIFFERENT = (
 """What is in the path of a request that we answer otherwise, in which releases, and why."""
 
 
-def _listed(release: str) -> list[dict[str, str]]:
+def listed(release: str) -> list[dict[str, str]]:
     """The connectors of the workers that were asked."""
     names = [
         name for name in CONNECTORS if release not in WITHOUT_MIRROR or not name.startswith(MIRROR)
@@ -81,7 +81,7 @@ def test_every_case_is_recorded() -> None:
 @pytest.mark.parametrize("release", RELEASES)
 async def test_same_answers(release: str) -> None:
     """To each request, but for the listed ones and for the documentation of keys."""
-    given = await ours(release, json.dumps(_listed(release)).encode())
+    given = await ours(release, json.dumps(listed(release)).encode())
     own = [said.without_documentation() for said in given]
     theirs = [(ask, said.without_documentation()) for ask, said in read(release)]
     differing = [ask for (ask, said), one in zip(theirs, own, strict=True) if one != said]
@@ -95,7 +95,7 @@ async def test_same_answers(release: str) -> None:
 @pytest.mark.parametrize("release", RELEASES)
 async def test_documentation_is_kafkas_with_a_harvested_catalogue(release: str) -> None:
     """Each answer is the worker's to the byte, but for the listed ones."""
-    own = await ours(release, with_documentation(release, _listed(release)))
+    own = await ours(release, with_documentation(release, listed(release)))
     known = {part for part, releases, _ in DIFFERENT if release in releases}
     recorded = [
         (ask, theirs, one)
