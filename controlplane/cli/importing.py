@@ -83,7 +83,27 @@ class Result(msgspec.Struct, frozen=True):
         return any(one.lossy for one in self.taken)
 
 
-@click.command("import")
+class _Import(click.Command):
+    """Tells a missing LOG from a missing FILE: the last word is the LOG."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Say which word is missing where there is only one."""
+        given = [*args]
+        try:
+            return super().parse_args(ctx, args)
+        except click.MissingParameter:
+            words, *_ = self.make_parser(ctx).parse_args(given)
+            told, files = words.get("log"), words.get("files")
+            if not isinstance(told, str) or (isinstance(files, tuple) and files):
+                raise
+            raise click.UsageError(
+                f"Missing argument 'LOG': {told} is the only word. Name what to read, then the "
+                f"embedded log to write: import {told} state.db",
+                ctx,
+            ) from None
+
+
+@click.command("import", cls=_Import)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, shell_complete=complete_files)
 @click.argument("log", shell_complete=complete_files)
 @click.option("--partial", is_flag=True, help="Take what can be read of a file with bad lines.")

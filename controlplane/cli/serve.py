@@ -38,7 +38,7 @@ from controlplane.embedding import plane_settings
 from controlplane.follower import Follower, Limits
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.missing import split_config
-from controlplane.logs.names import is_cluster, is_embedded
+from controlplane.logs.names import SQLITE, NoSuchLog, is_cluster, is_embedded
 from controlplane.logs.opening import open_log
 from controlplane.observe import LOG_FORMATS, LogFormat, Logger, LogSettings, Passing, logger
 from controlplane.option_names import named_option
@@ -50,7 +50,7 @@ from controlplane.rest.loggers import LOGGER, Loggers
 from controlplane.rest.requests import COMPAT
 from controlplane.rest.security.protecting import Protection
 from controlplane.rest.security.settings import HttpLimits
-from controlplane.rest.server import PortTaken, listen, serving, tell_of_full, url_of
+from controlplane.rest.server import NoListener, listen, serving, tell_of_full, url_of
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.listening import Address, administering, listening
 from controlplane.settings.parts import FOLLOWER, LOG
@@ -147,14 +147,18 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
         where = _address(log, reading.configuration, host, port)
         bound = listen(where.host, where.port)
         protection = protection._replace(hosts=(*protection.hosts, where.host))
-    except PortTaken as taken:
-        raise Refused(str(taken)) from None
+    except NoListener as failed:
+        advice = "give an address of this machine with --host" if failed.wrong_host else _PORT
+        raise Refused(f"{failed}: {advice}") from None
     with (
         bound,
         _administering(log, reading.configuration) as apart,
         suppress(asyncio.CancelledError),
     ):
         asyncio.run(_serve(service, protection, bound, apart))
+
+
+_PORT = "choose another port with --port"
 
 
 def _remark_as(log_format: LogFormat | None) -> LogFormat | None:
@@ -190,8 +194,9 @@ def _administering(log: str, told: Configuration) -> Iterator[socket.socket | No
         return
     try:
         apart = listen(where.host, where.port)
-    except PortTaken as taken:
-        raise Refused(f"admin.listeners: {taken}") from None
+    except NoListener as failed:
+        advice = "an address of this machine" if failed.wrong_host else "another port"
+        raise Refused(f"admin.listeners: {failed}: name {advice} there") from None
     with apart:
         yield apart
 
@@ -274,6 +279,9 @@ def _end_on_signals() -> None:
         asyncio.get_running_loop().add_signal_handler(asked, task.cancel)
 
 
+_READ = "serve the log with --read-only"
+
+
 @asynccontextmanager
 async def _commanding(
     service: Service, tell: Logger, loggers: Loggers
@@ -283,7 +291,7 @@ async def _commanding(
     if service.exactly_once:
         settings = msgspec.structs.replace(settings, exactly_once=True)
     around = Surroundings(plugins=service.plugins, notices=tell, loggers=loggers)
-    async with written(service.where, service.reading) as (log, missing):
+    async with written(service.where, service.reading, _READ) as (log, missing):
         _warn(service, missing)
         async with ControlPlane.open(log, settings, around) as plane:
             _warn(service, split_config(settings.topics, await log.topics()))
@@ -297,7 +305,10 @@ async def _following(
     """Read a log that others write."""
     reading, exactly_once = service.reading, service.exactly_once
     to_us = _told_to_us(service.where, reading.configuration).settings(WorkerSettings)
-    found = await open_log(service.where, reading.opening(exactly_once=exactly_once))
+    try:
+        found = await open_log(service.where, reading.opening(exactly_once=exactly_once))
+    except NoSuchLog as missing:
+        raise NoSuchLog(f"{missing}{_made_by(service)}") from None
     try:
         _warn(service, found.problems)
         follower = Follower(
@@ -327,6 +338,14 @@ async def _following(
             yield known, found.log
     finally:
         await found.log.close()
+
+
+def _made_by(service: Service) -> str:
+    """How `serve` makes a log at this path; empty where it makes none."""
+    where = service.where
+    if service.read_only or not service.follow:
+        return ". --read-only and --no-follow make no log" if where.startswith(SQLITE) else ""
+    return f". `controlplane serve {SQLITE}/{where}` makes a new log there"
 
 
 def _now_ms() -> int:

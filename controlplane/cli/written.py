@@ -8,6 +8,7 @@ from controlplane.cli.options import NAMING, Reading
 from controlplane.logs.missing import missing_for_writer
 from controlplane.logs.names import path_of
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
+from controlplane.logs.sqlite.writer_lock import LogHeld
 from controlplane.settings.parts import SQLITE
 
 
@@ -19,8 +20,10 @@ class Written(NamedTuple):
 
 
 @asynccontextmanager
-async def written(where: str, reading: Reading) -> AsyncIterator[Written]:
+async def written(where: str, reading: Reading, instead: str) -> AsyncIterator[Written]:
     """Open an embedded log for writing and close it again; make it if it is not there.
+
+    `instead` says what to do while another process is the log's control plane.
 
     Raises:
         LogError: it cannot be opened, or has records and lacks a topic that it must have.
@@ -30,5 +33,7 @@ async def written(where: str, reading: Reading) -> AsyncIterator[Written]:
     try:
         missing = await missing_for_writer(log, reading.topics, named=reading.named, naming=NAMING)
         yield Written(log, missing)
+    except LogHeld as held:
+        raise LogHeld(held.path, held.process, instead) from None
     finally:
         await log.close()

@@ -70,6 +70,10 @@ def is_embedded(where: str) -> bool:
     return where.startswith(SQLITE) or _magic(path_of(where)) == _MAGIC
 
 
+class NoSuchLog(LogNotUsable):
+    """There is no file at the path of a log."""
+
+
 def check_file(path: Path) -> None:
     """Raise `LogNotUsable` where no file lies that can be read."""
     try:
@@ -84,7 +88,7 @@ def check_file(path: Path) -> None:
 
 def _check_kind(path: Path) -> None:
     if not path.exists():
-        raise LogNotUsable(f"{path} does not exist: {_advice(path)}")
+        raise NoSuchLog(f"{path} does not exist: {_advice(path)}")
     if path.is_dir():
         raise LogNotUsable(f"{path} is a directory: name a file in it")
     if not path.is_file():

@@ -1,6 +1,7 @@
 """Serving an ASGI application from a running event loop, on a socket that is ours."""
 
 import asyncio
+import errno
 import logging
 import math
 import socket
@@ -36,23 +37,33 @@ FULL_TOLD_EVERY_S = 60
 """Seconds between two log lines about connections that are not accepted, or are refused."""
 
 
-class PortTaken(Exception):
-    """The address cannot be listened on. The message says why and what to do."""
+class NoListener(Exception):
+    """An address cannot be listened on. The message says where, and why."""
+
+    def __init__(self, host: str, port: int, failure: OSError) -> None:
+        self.wrong_host = isinstance(failure, socket.gaierror) or failure.errno in _OF_HOSTS
+        """Whether the host is to blame, and not the port."""
+        why = "this machine has no such address" if self.wrong_host else _reason(failure)
+        if isinstance(failure, socket.gaierror):
+            why = f"{host!r} is no address, and no name that is known here"
+        super().__init__(f"cannot listen on {host}:{port} ({why})")
+
+
+_OF_HOSTS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
+"""Failures of a socket because of its host: other machines' addresses, IPv6 where there is none."""
 
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes any that is free.
 
     Raises:
-        PortTaken: not this address.
+        NoListener: not on this address.
     """
     try:
         family, *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.create_server((host, port), family=family)
     except OSError as failure:
-        raise PortTaken(
-            f"cannot listen on {host}:{port} ({_reason(failure)}): choose another with --port"
-        ) from None
+        raise NoListener(host, port, failure) from None
     # Connections inherit it; asyncio sets it only on sockets that name their protocol. Without it
     # the body of an answer waits until its head has been acknowledged, for 40 ms.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

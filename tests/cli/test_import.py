@@ -270,3 +270,12 @@ def test_a_total_beyond_the_records_is_a_doubt(tmp_path: Path) -> None:
     said = call("import", dump, tmp_path / "log.db", "--topic", "connect-configs", columns=200)
     assert said.code == 1
     assert "line 2 tells of 2 records, and 1 are there" in said.out
+
+
+def test_one_word_is_not_enough() -> None:
+    """The last word is the log, and it is missing: the sentence names it, not FILE."""
+    for words in (("cluster.jsonl",), ("--partial", "cluster.jsonl")):
+        said = call("import", *words)
+        assert said.code == 2
+        assert "Missing argument 'LOG': cluster.jsonl is the only word." in said.err
+    assert "Missing argument 'FILE...'" in call("import").err

@@ -303,14 +303,25 @@ def test_port_in_use() -> None:
         port = taken.getsockname()[1]
         said = _refused(LIFE, "--port", str(port))
     assert said == (
-        f"cannot listen on 127.0.0.1:{port} (Address already in use): choose another with --port"
+        f"cannot listen on 127.0.0.1:{port} (Address already in use): "
+        "choose another port with --port"
     )
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["nix.db"], "nix.db does not exist"),
+        (
+            ["nix.db"],
+            "nix.db does not exist: check the path. `controlplane serve sqlite:///nix.db`",
+        ),
+        (["sqlite:///nix.db", "--read-only"], "--read-only and --no-follow make no log"),
+        ([LIFE, "--host", "nix.invalid"], "'nix.invalid' is no address, and no name that is known"),
+        ([LIFE, "--host", NOT_OURS], "this machine has no such address): give an address of this"),
+        (
+            [LIFE, "--override", "admin.listeners=http://nix.invalid:1"],
+            "no name that is known here): name an address of this machine there",
+        ),
         ([str(HISTORIES)], "is a directory"),
         (["kafka://127.0.0.1:1"], "no broker"),
         ([LIFE, "--dialect", "9.x"], "unknown release '9.x'"),

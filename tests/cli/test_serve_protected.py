@@ -116,7 +116,7 @@ async def test_administrators_are_encrypted(tmp_path: Path, prefix: str) -> None
 @pytest.mark.parametrize(
     ("told", "reason"),
     [
-        ("auth.token.file=nowhere", "nowhere cannot be read: No such file"),
+        ("auth.token.file=nowhere", "auth.token.file: nowhere cannot be read (No such file"),
         ("auth.proxy.header=X-User", "auth.proxy.addresses does not say from whom"),
         ("listeners=https://127.0.0.1:0", "ssl.keystore.location is not told"),
         ("admin.listeners=https://127.0.0.1:0", "ssl.keystore.location is not told"),

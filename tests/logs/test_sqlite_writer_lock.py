@@ -10,7 +10,7 @@ import pytest
 from controlplane import ControlPlane
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.sqlite.writer_lock import writer_lock
-from tests.cli.calling import call, refusal
+from tests.cli.calling import call, refusal, shell
 
 HOLDING = """
 import sys, time
@@ -46,7 +46,11 @@ async def test_a_command_line_beside_an_embedded_plane_is_refused(tmp_path: Path
     config.write_text('{"name": "orders", "connector.class": "FileStreamSource", "topic": "t"}')
     words = ("apply", "-f", config, "-c", where)
     async with ControlPlane.open(where) as plane:
-        assert "is the control plane of" in refusal(await asyncio.to_thread(call, *words))
+        said = refusal(await asyncio.to_thread(call, *words))
+        assert "is the control plane of" in said
+        assert said.endswith(": ask it (--cluster URL), or end it first")
+        said = refusal(await asyncio.to_thread(shell, "serve", where, "--port", "0"))
+        assert said.endswith(": serve the log with --read-only, or end it first")
         assert (await asyncio.to_thread(call, "get", "-c", where)).code == 0
         with pytest.raises(LogNotUsable, match="is the control plane of"):
             async with ControlPlane.open(where):

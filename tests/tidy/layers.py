@@ -13,6 +13,7 @@ BESIDE = {
         "settings",
         "properties",
         "private_files",
+        "file_errors",
         "security",
         "observe",
         "option_names",

@@ -70,6 +70,7 @@ def _opened(where: str, told: Configuration, need: Need) -> AbstractAsyncContext
     return _written(where, told) if need in _WRITING else _read(where, told, need)
 
 
+_ASK = "ask it (--cluster URL)"
 _WRITING = (Need.WRITE, Need.CREATE)
 
 
@@ -78,7 +79,7 @@ async def _written(where: str, told: Configuration) -> AsyncIterator[App]:
     """Answers as the one writer of the log, which is made if it is not there."""
     check_ours(where)
     reading = Reading(told, told.settings(WorkerSettings))
-    async with written(where, reading) as (log, missing):
+    async with written(where, reading, _ASK) as (log, missing):
         for problem in missing:
             note(f"{where}: {problem}")
         async with ControlPlane.open(log, plane_settings(told)) as plane:

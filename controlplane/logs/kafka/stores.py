@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controlplane.file_errors import unreadable
 from controlplane.logs.kafka import jks
 from controlplane.properties import SettingsError
 from controlplane.security import JavaStore, Secret
@@ -76,7 +77,7 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as failure:
-        raise SettingsError(f"{path} cannot be read: {failure.strerror}") from None
+        raise SettingsError(unreadable(path, failure)) from None
 
 
 def _trusted_by_jks(store: JavaStore, content: bytes) -> list[bytes]:

@@ -22,6 +22,15 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 """A link could lead to a file of another user, which would be emptied."""
 
 
+class LogHeld(LogNotUsable):
+    """Another process is the log's control plane. The message names it, and says what to do."""
+
+    def __init__(self, path: Path, process: str, instead: str = "ask it over HTTP") -> None:
+        self.path, self.process = path, process
+        who = f"process {process or 'unknown'} is the control plane of {path}"
+        super().__init__(f"{who}: {instead}, or end it first")
+
+
 @contextmanager
 def writer_lock(path: Path) -> Iterator[None]:
     """Be the only control plane of the log at a path, in this process and in all others.
@@ -30,7 +39,8 @@ def writer_lock(path: Path) -> Iterator[None]:
     opening the log says what is wrong.
 
     Raises:
-        LogNotUsable: there is another control plane, or the companion is a symbolic link.
+        LogHeld: there is another control plane.
+        LogNotUsable: the companion is a symbolic link.
     """
     companion = path.with_name(path.name + SUFFIX)
     try:
@@ -57,10 +67,7 @@ def _held(companion: Path, path: Path) -> int:
         except BlockingIOError:
             who = os.read(found, 20).decode("ascii", "replace").strip()
             os.close(found)
-            raise LogNotUsable(
-                f"process {who or 'unknown'} is the control plane of {path}: ask it "
-                "(--cluster URL), or end it first"
-            ) from None
+            raise LogHeld(path, who) from None
         if _is_at(companion, found):
             os.truncate(found, 0)
             os.write(found, f"{os.getpid()}\n".encode("ascii"))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from controlplane.file_errors import unreadable
 from controlplane.observe import Logger
 from controlplane.properties import SettingsError
 from controlplane.rest.security.hashes import BadLine, Kept
@@ -84,6 +85,6 @@ class CredentialFile:
                 raise SettingsError(f"{self._path} is no file of credentials: it is too large")
             return content.decode()
         except OSError as failure:
-            raise SettingsError(f"{self._path} cannot be read: {failure.strerror}") from None
+            raise SettingsError(unreadable(self._path, failure)) from None
         except UnicodeDecodeError:
             raise SettingsError(f"{self._path} is no text in UTF-8") from None

@@ -74,8 +74,8 @@ class Identities:
             SettingsError: a file or an address is none, or a header is to be believed from nobody.
         """
         self._settings = settings
-        self._passwords = _file(settings.password_file, password_line, logger)
-        self._tokens = _file(settings.token_file, token_line, logger)
+        self._passwords = _file("password", settings.password_file, password_line, logger)
+        self._tokens = _file("token", settings.token_file, token_line, logger)
         self._proxies = _proxies(settings)
         self._verifying = asyncio.Semaphore(limits.verifications_max)
         self._waiting, self._waiting_max = 0, limits.verifications_waiting_max
@@ -208,8 +208,18 @@ def _text(raw: bytes) -> str:
         return raw.decode("latin-1")
 
 
-def _file(path: str | None, line: Callable[[str], Kept], logger: Logger) -> CredentialFile | None:
-    return None if path is None else CredentialFile(Path(path), line, logger)
+def _file(
+    of: str, path: str | None, line: Callable[[str], Kept], logger: Logger
+) -> CredentialFile | None:
+    """The file that a setting names.
+
+    Raises:
+        SettingsError: it cannot be used. The message begins with the setting.
+    """
+    try:
+        return None if path is None else CredentialFile(Path(path), line, logger)
+    except SettingsError as failure:
+        raise SettingsError(f"auth.{of}.file: {failure}") from None
 
 
 def _proxies(settings: AuthSettings) -> Sequence[IPv4Network | IPv6Network]:

@@ -165,7 +165,7 @@ def test_a_log_line_about_a_bad_token_file_keeps_its_line_number(tmp_path: Path)
 def test_files_that_are_none(tmp_path: Path) -> None:
     """One that is missing, too large or no text is refused at the start."""
     path = tmp_path / "passwords"
-    reasons = {"cannot be read: No such file": None, "too large": b"#" * (FILE_BYTES + 1)}
+    reasons = {"cannot be read .No such file": None, "too large": b"#" * (FILE_BYTES + 1)}
     for reason, content in (reasons | {"no text in UTF-8": b"\xff"}).items():
         if content is not None:
             path.write_bytes(content)
