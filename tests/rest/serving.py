@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import httpx
 import msgspec
+from starlette.types import ASGIApp
 
 from controlplane.core.plugins import Plugins, parse_catalogue
 from controlplane.core.profiles import Profile
@@ -45,7 +46,7 @@ async def served(
             yield client
 
 
-def client_of(app: App) -> httpx.AsyncClient:
+def client_of(app: ASGIApp) -> httpx.AsyncClient:
     """A client that asks an application directly, without a socket."""
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://connect")
 

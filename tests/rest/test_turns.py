@@ -17,14 +17,18 @@ from controlplane.asof import cut_at, read_records
 from controlplane.core.commands import CreateConnector, StopConnector
 from controlplane.core.profiles import Profile
 from controlplane.core.state import ClusterState
+from controlplane.follower import Follower
 from controlplane.loading import load
 from controlplane.logs.log import Log, ReadableLog, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
+from controlplane.rest.app import App
+from controlplane.rest.calls import Service
 from controlplane.rest.errors import Answer
+from controlplane.rest.metrics import Metrics
 from controlplane.rest.wire import PIECE_BYTES, response
 from controlplane.snapshots.keeping import SnapshotSettings, keep_snapshots
-from tests.controller.scene import CONFIG, OFFSETS, STATUS, plane_on
+from tests.controller.scene import CONFIG, OFFSETS, STATUS, plane_on, raw
 from tests.operations import TURN, longest_turn
 from tests.rest.plane import ORDERS
 from tests.rest.serving import catalogue, client_of
@@ -104,6 +108,28 @@ def test_watching_a_config_of_thousands_of_keys_leaves_the_event_loop_free(tmp_p
 
     numbers = count()
     assert longest_turn(work) < TURN
+
+
+def test_metrics_of_hundreds_of_connectors_leave_the_event_loop_free() -> None:
+    """Prometheus asks several times a minute."""
+    log = MemoryLog()
+    asyncio.run(_make_connectors(log, PARTS // 4))
+
+    async def scraping() -> None:
+        async with Follower(log) as follower:
+            service = Service(follower, Profile.of("kip"), catalogue())
+            app = Metrics().exposing(App(service), service)
+            async with client_of(app) as client:
+                answer = await client.get("/metrics")
+        assert f"kafka_connect_connectors_count {PARTS / 4}" in answer.text
+
+    assert longest_turn(scraping) < TURN
+
+
+async def _make_connectors(log: Log, number: int) -> None:
+    await log.create_topic(CONFIG, 1)
+    config = json.dumps({"properties": ORDERS})
+    await log.append([raw(CONFIG, f"connector-c{at}", config) for at in range(number)])
 
 
 def test_history_of_many_short_batches_leaves_the_event_loop_free() -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
+from itertools import chain
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -11,6 +13,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from controlplane.event_loop import apart
 from controlplane.logs.log import LogError
 from controlplane.rest.calls import Service
 from controlplane.rest.errors import OK
@@ -47,23 +50,24 @@ class Exposing:
         await self._app(scope, receive, send)
 
     async def _exposed(self, scope: Scope) -> Response:
-        families = await _families(self._service)
+        families, parts = await _families(self._service)
         encode, content_type = choose_encoder(Headers(scope=scope).get("accept", ""))
-        self._found.families = families  # nobody comes in between
-        content = encode(self._registry)
+        async with self._found.turn:
+            self._found.families = families
+            content = await apart(partial(encode, self._registry), parts)
         return Response(content, OK, {"content-type": content_type, "server": "controlplane"})
 
 
-async def _families(service: Service) -> list[Metric]:
-    """What is known now; less of it where the log cannot be read."""
+async def _families(service: Service) -> tuple[Iterable[Metric], int]:
+    """What is known now, and of how many connectors; less of it where the log cannot be read."""
     follower = service.follower
     try:
         state = await follower.state(service.dialect)
     except LogError:
-        return [*scraped.of_log(follower.ends, None, followed=False)]
+        return [*scraped.of_log(follower.ends, None, followed=False)], 0
     ends = await _ends(service)
-    known = scraped.of_log(follower.ends, ends, followed=follower.failure is None)
-    return [*scraped.of_state(state), *known]
+    known = [*scraped.of_log(follower.ends, ends, followed=follower.failure is None)]
+    return chain(scraped.of_state(state), known), len(state.config.connectors)
 
 
 async def _ends(service: Service) -> scraped.Ends | None:
@@ -83,6 +87,8 @@ class Found(Collector):
 
     def __init__(self) -> None:
         self.families: Iterable[Metric] = ()
+        self.turn = asyncio.Lock()
+        """Held from setting `families` until they are encoded."""
 
     def collect(self) -> Iterable[Metric]:
         """All of it."""
