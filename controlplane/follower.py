@@ -64,8 +64,9 @@ AT_ONCE = 200
 """Entries that are folded in one go; more of them are folded in slices, some 10 µs each."""
 
 
-LONG_VALUE = 1 << 17
-"""Bytes of a value above which its entry is folded in a thread: some 10 ms."""
+LONG_VALUE = 1 << 14
+"""Bytes of a value above which its entry is folded in a thread: some 10 ms, where the value has to
+be read token by token."""
 
 
 class Notices(Protocol):

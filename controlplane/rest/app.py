@@ -23,7 +23,6 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from controlplane.core.commands import TEXT_IN_A_PART
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.profiles import Profile, UnknownRelease, resolve
 from controlplane.event_loop import LARGE, apart
@@ -51,6 +50,9 @@ __all__ = ["NOTICE", "App"]
 
 CLIENT_LEFT = 499
 """Status of a request in the log whose client left before the answer; it is sent to nobody."""
+
+TEXT_IN_A_MEMBER = 100
+"""Characters of a text that take as long to encode as a member, where many are escaped."""
 
 
 class App:
@@ -174,7 +176,7 @@ def _parts(body: Any) -> int:
         elif isinstance(value, list | tuple):
             waiting += islice(value, LARGE)
         elif isinstance(value, str):
-            count += len(value) // TEXT_IN_A_PART
+            count += len(value) // TEXT_IN_A_MEMBER
         count += 1
         if count > LARGE:
             break

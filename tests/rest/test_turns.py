@@ -37,7 +37,8 @@ QUICK = SqliteSettings(synchronous="NORMAL")
 PARTS = 2_000
 """Offsets or config keys: some ten milliseconds of work in each step on their way."""
 JSON = {"content-type": "application/json"}
-ALL_KEYS = json.dumps(ORDERS | {f"key{at}": f"é {at}" for at in range(PARTS)}).encode()
+KEYS = {f"key{at}": f'é "{at}" """"' for at in range(PARTS)}
+ALL_KEYS = json.dumps(ORDERS | KEYS).encode()
 ALL_OFFSETS = json.dumps(
     {
         "offsets": [
@@ -72,6 +73,12 @@ async def alter(client: httpx.AsyncClient) -> None:
     assert (await client.patch(path, content=ALL_OFFSETS, headers=JSON)).is_success
 
 
+async def plan(client: httpx.AsyncClient) -> None:
+    """Ask for a dry run: the record is shown as one text, in which each quote is escaped."""
+    path = "/connectors/orders/config?dry_run=true"
+    assert (await client.put(path, content=ALL_KEYS, headers=JSON)).is_success
+
+
 async def put_and_patch(client: httpx.AsyncClient) -> None:
     """Put all keys, then patch one of them."""
     path = "/connectors/orders/config"
@@ -87,6 +94,11 @@ def test_altering_thousands_of_offsets_leaves_the_event_loop_free(tmp_path: Path
 def test_a_config_of_thousands_of_keys_leaves_the_event_loop_free(tmp_path: Path) -> None:
     """So does a patch of one key of it, which brings little and answers all."""
     assert longest_turn(asking(tmp_path, put_and_patch)) < TURN
+
+
+def test_a_dry_run_with_a_long_record_leaves_the_event_loop_free(tmp_path: Path) -> None:
+    """One text may take as long to encode as many members."""
+    assert longest_turn(asking(tmp_path, plan)) < TURN
 
 
 def test_watching_a_config_of_thousands_of_keys_leaves_the_event_loop_free(tmp_path: Path) -> None:
