@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -44,14 +44,24 @@ def class_path(release: str) -> str:
 
 
 @cache
+def catalogue_of(release: str) -> dict[str, Any]:
+    """The catalogue that is harvested from the jars of a release."""
+    own = kafkas_own()
+    return catalogue(jars.from_line(definitions(release), own), own, Profile.of(release))
+
+
 def documentation(release: str) -> dict[str, dict[str, str]]:
     """Kafka's own documentation in a release, by scope and setting."""
-    own = kafkas_own()
-    harvest = jars.from_line(definitions(release), own)
-    found: dict[str, dict[str, str]] = catalogue(harvest, own, Profile.of(release))["documentation"]
+    found: dict[str, dict[str, str]] = catalogue_of(release)["documentation"]
     return found
 
 
+def harvested_catalogue(release: str, more: Iterable[Mapping[str, Any]] = ()) -> bytes:
+    """The catalogue file of a release's jars; `more` are further plugins in it."""
+    found = catalogue_of(release)
+    return json.dumps(found | {"plugins": [*found["plugins"], *more]}).encode()
+
+
 def with_documentation(release: str, plugins: Sequence[Mapping[str, Any]]) -> bytes:
-    """A catalogue of these plugins with Kafka's own documentation in a release."""
+    """A catalogue of these plugins alone with Kafka's own documentation in a release."""
     return json.dumps({"plugins": [*plugins], "documentation": documentation(release)}).encode()

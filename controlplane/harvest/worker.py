@@ -15,7 +15,7 @@ import msgspec
 from controlplane.core.configdef.keys import ConfigKey
 from controlplane.core.plugins import CONNECTORS, ClassPath, Own
 from controlplane.core.profiles import Profile
-from controlplane.core.safe_text import short
+from controlplane.core.safe_text import count, short
 from controlplane.harvest.bounded import BoundedWorker, Refusal
 from controlplane.harvest.told import (
     CLIENTS,
@@ -27,7 +27,7 @@ from controlplane.harvest.told import (
     RestKey,
     ToldPlugin,
 )
-from controlplane.harvest.written import all_known, connects_names
+from controlplane.harvest.written import all_known, known_plugin
 
 Progress = Callable[[int, int], None]
 """Called with the number of questions that are answered, and that of all."""
@@ -88,7 +88,7 @@ async def version_of(worker: BoundedWorker) -> str:
         NoWorker: it is no Connect worker, or lets nobody in.
     """
     try:
-        return (await worker.get("/", _Server)).version
+        return short((await worker.get("/", _Server)).version)
     except Refusal as refusal:
         raise NoWorker(
             f"{worker.name} refuses GET / ({refusal}): give the URL of a Connect worker, and "
@@ -120,6 +120,8 @@ class _Questions:
         self._keys: dict[str, tuple[ConfigKey, ...]] = {}
         """Settings of plugins, by class."""
         self._lacking: list[str] = []
+        self._names: frozenset[str] = frozenset()
+        """Classes that are listed."""
         self._silent: list[str] = []
         """Classes that are listed and tell no settings."""
         self._settings = 0
@@ -128,7 +130,8 @@ class _Questions:
     async def harvest(self, version: str) -> Harvest:
         """Ask everything."""
         listed = await self._listed()
-        hidden = self._hidden(listed)
+        self._names = frozenset(one.class_name for one in listed)
+        hidden = self._hidden()
         if self._profile.rest_all_plugins:
             await self._ask_each(listed, hidden)
         else:
@@ -144,8 +147,8 @@ class _Questions:
         if self._silent:
             names = ", ".join(map(short, self._silent[:SILENT_SHOWN]))
             more = ", …" if len(self._silent) > SILENT_SHOWN else ""
-            count = len(self._silent)
-            self._lacking.append(f"the worker tells no settings of {count} plugins: {names}{more}")
+            silent = count(len(self._silent), "plugin")
+            self._lacking.append(f"the worker tells no settings of {silent}: {names}{more}")
         definitions = {scope: tuple(keys.values()) for scope, keys in self._definitions.items()}
         return Harvest(version, definitions, plugins, tuple(self._lacking))
 
@@ -164,18 +167,16 @@ class _Questions:
             distinct.setdefault((one.class_name, one.type), one)
         return list(distinct.values())
 
-    def _hidden(self, listed: Iterable[_Listed]) -> list[_Listed]:
+    def _hidden(self) -> list[_Listed]:
         """Plugins that come with every worker and are not listed."""
-        names = {one.class_name for one in listed}
         return [
             _Listed(one.class_name, one.type, one.version)
             for one in self._path.plugins
-            if one.bundled and one.class_name not in names
+            if one.bundled and one.class_name not in self._names
         ]
 
     async def _ask_each(self, listed: list[_Listed], hidden: list[_Listed]) -> None:
         """Ask for the settings of each plugin (KIP-769)."""
-        names = {one.class_name for one in listed}
         each = {one.class_name: one for one in (*listed, *hidden)}
         self._expect(len(each))
         for one in each.values():
@@ -183,17 +184,35 @@ class _Questions:
             try:
                 found = await self._worker.get(path, tuple[RestKey, ...])
             except Refusal:
-                if one.class_name in names:
-                    self._silent.append(one.class_name)
+                self._keep_silent(one)
             else:
                 self._tell(one, self._plain(found))
             self._step()
+
+    def _keep_silent(self, plugin: _Listed) -> None:
+        """Remember a plugin that tells no settings, if the worker lists it."""
+        if plugin.class_name in self._names:
+            self._silent.append(plugin.class_name)
 
     def _tell(self, plugin: _Listed, keys: list[ConfigKey]) -> None:
         """Keep the settings of a plugin, and those of Connect's among them."""
         if plugin.type in CONNECTORS:
             self._tell_connects(plugin.type, keys)
+            if self._profile.rest_framework_keys:
+                keys = self._own_keys(plugin, keys)
         self._keys[plugin.class_name] = tuple(keys)
+
+    def _own_keys(self, connector: _Listed, keys: Iterable[ConfigKey]) -> list[ConfigKey]:
+        """Settings that a connector defines, of those that are told with Connect's own."""
+        known = known_plugin(connector.class_name, connector.type, self._path)
+        own = () if known is None else self._path.keys_of(known) or ()
+        names = {key.name for key in own}
+        shared = {
+            key.name
+            for scope in ("connector", connector.type)
+            for key in self._path.definition(scope)
+        }
+        return [key for key in keys if key.name in names or key.name not in shared]
 
     def _tell_connects(self, kind: str, keys: Iterable[ConfigKey]) -> None:
         scopes = {
@@ -294,10 +313,9 @@ class _Questions:
         """Ask for the settings of a connector, by a config of it."""
         keys = await self._validated(connector, _TRIGGERS.get(connector.type, {}))
         if keys is None:
-            self._silent.append(connector.class_name)
+            self._keep_silent(connector)
             return
-        shared = connects_names(self._path, connector.type)
-        self._keys[connector.class_name] = tuple(key for key in keys if key.name not in shared)
+        self._keys[connector.class_name] = tuple(self._own_keys(connector, keys))
 
     async def _validated(
         self, connector: _Listed, more: Mapping[str, str]

@@ -6,7 +6,7 @@ settings.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controlplane.core.configdef.keys import ConfigKey
@@ -50,7 +50,7 @@ def catalogue(harvest: Harvest, own: Own, profile: Profile) -> dict[str, Any]:
     }
     entries: dict[tuple[str, str | None], dict[str, Any]] = {}
     for told in harvest.plugins:
-        known = _known(told, path)
+        known = known_plugin(told.class_name, told.type, path)
         # A class of Kafka's own is known in all ways in which it is a plugin.
         entries[told.class_name, told.type if known is None else None] = _entry(told, known, path)
         if known is not None and told.keys is not None:
@@ -70,15 +70,10 @@ def all_known(own: Own, profile: Profile) -> ClassPath:
     return Plugins(own.plugins, own).at(profile)
 
 
-def connects_names(path: ClassPath, kind: str) -> set[str]:
-    """Names of the settings that Connect defines for every connector of a kind."""
-    return {key.name for name in ("connector", kind) for key in path.definition(name)}
-
-
-def _known(told: ToldPlugin, path: ClassPath) -> Plugin | None:
-    """The plugin of Kafka's own with this class."""
-    named = path.named(told.class_name)
-    same = [one for one in named if one.type == told.type]
+def known_plugin(class_name: str, kind: str, path: ClassPath) -> Plugin | None:
+    """The plugin of Kafka's own with this class; of this type if it has several."""
+    named = path.named(class_name)
+    same = [one for one in named if one.type == kind]
     return next(iter(same or named), None)
 
 
@@ -100,21 +95,13 @@ def _entry(told: ToldPlugin, known: Plugin | None, path: ClassPath) -> dict[str,
         entry["version"] = version
     if told.keys is None:
         return entry
-    keys = _own_keys(told.keys, told.type, path)
     if known is None:
-        return entry | {"config": [_written(key, key.valid) for key in keys]}
-    ours = _own_keys(path.keys_of(known) or (), told.type, path)
-    if list(map(_facts, keys)) == list(map(_facts, ours)):
+        return entry | {"config": [_written(key, key.valid) for key in told.keys]}
+    if list(map(_facts, told.keys)) == list(map(_facts, path.keys_of(known) or ())):
         return entry
     words = _words(known, path)
-    config = [_written(key, words.get(key.name, key.valid)) for key in keys]
+    config = [_written(key, words.get(key.name, key.valid)) for key in told.keys]
     return entry | {"extends": [], "config": config}
-
-
-def _own_keys(keys: Iterable[ConfigKey], kind: str, path: ClassPath) -> list[ConfigKey]:
-    """The settings that a plugin defines beyond those that Connect defines for all of its kind."""
-    shared = connects_names(path, kind) if kind in CONNECTORS else set()
-    return [key for key in keys if key.name not in shared]
 
 
 def _words(known: Plugin, path: ClassPath) -> Mapping[str, tuple[str, ...]]:

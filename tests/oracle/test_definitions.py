@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from controlplane.core.configdef.keys import ConfigKey
-from controlplane.core.plugins import ClassPath, Plugin, Plugins
+from controlplane.core.plugins import ClassPath, Plugin, Plugins, with_descriptions
 from controlplane.core.profiles import RELEASES, Profile
 from controlplane.plugins import kafkas_own
+from tests.harvested import documentation
 from tests.oracle import definitions
 from tests.oracle.definitions import ASKED, CLIENTS, FOLDER, MIRRORS, documents, plain
 
@@ -31,14 +32,14 @@ def release(request: pytest.FixtureRequest) -> str:
 
 
 def class_path(release: str) -> ClassPath:
-    """Everything that Kafka brings."""
-    own = kafkas_own()
+    """Everything that Kafka brings, with its own documentation."""
+    own = with_descriptions(kafkas_own(), documentation(release))
     return Plugins(own.plugins, own).at(Profile.of(release))
 
 
 def told(keys: Iterable[ConfigKey]) -> list[dict[str, Any]]:
     """Keys as Kafka tells them, so that they can be compared."""
-    names = ("type", "required", "default", "importance", "group", "order")
+    names = ("type", "required", "default", "importance", "documentation", "group", "order")
     return [
         {"name": key.name, "width": key.width, "display_name": key.display_name}
         | {name: getattr(key, name) for name in names}
@@ -46,15 +47,12 @@ def told(keys: Iterable[ConfigKey]) -> list[dict[str, Any]]:
     ]
 
 
-_UNTOLD = {"valid", "dependents", "documentation"}
-"""Fields of Kafka's answer that are compared elsewhere."""
-
-
 def asked(keys: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same of Kafka's answer."""
     return [
-        {name: value for name, value in key.items() if name not in _UNTOLD}
+        {name: value for name, value in key.items() if name not in {"valid", "dependents"}}
         | {"default": key.get("default"), "required": bool(key.get("required"))}
+        | {"documentation": key["documentation"] or ""}
         for key in keys
     ]
 

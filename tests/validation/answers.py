@@ -14,7 +14,7 @@ from controlplane.core.profiles import Profile
 from controlplane.core.validation import Validation, refusal, validate
 from controlplane.plugins import catalogued
 from tests.documentation import digest_of_all
-from tests.harvested import with_documentation
+from tests.harvested import harvested_catalogue
 from tests.validation.cases import APACHE, JSON, Config
 
 FILE = Path(__file__).parent / "recorded.jsonl"
@@ -52,10 +52,11 @@ def context_of(
 ) -> Context:
     """A worker of a release, as it was recorded; `more` are entries of its catalogue.
 
-    Where it is `harvested`, the catalogue holds the documentation of that release.
+    Where it is `harvested`, the catalogue is that of the release's jars.
     """
+    more = tuple(more)
     listed: list[Mapping[str, Any]] = [*({"class": name} for name in CONNECTORS), *more]
-    text = with_documentation(release, listed) if harvested else json.dumps(listed).encode()
+    text = harvested_catalogue(release, more) if harvested else json.dumps(listed).encode()
     plugins = catalogued(text)
     return Context(profile=Profile.of(release), worker=WORKER, plugins=plugins)
 

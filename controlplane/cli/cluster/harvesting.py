@@ -153,10 +153,11 @@ def _tell(found: Harvest, file: str, text: str) -> None:
     for sentence in found.lacking:
         note(sentence)
     if file != STDOUT:
-        settings = sum(map(len, json.loads(text)["documentation"].values()))
+        written = json.loads(text)
+        settings = sum(map(len, written["documentation"].values()))
         note(
-            f"{count(len(found.plugins), 'plugin')} of {found.release} and the documentation of "
-            f"{count(settings, 'setting')} written to {file}"
+            f"{count(len(written['plugins']), 'plugin')} of {found.release} and the documentation "
+            f"of {count(settings, 'setting')} written to {file}"
         )
     if found.lacking:
         raise SystemExit(FOUND)

@@ -12,6 +12,7 @@ from controlplane.plugins import installed
 from tests.cli.calling import call
 from tests.cli.cluster.asking import Cluster
 from tests.cli.test_serve import running
+from tests.cli.test_terminal import at_a_terminal
 from tests.harvested import class_path
 
 NOBODY = "http://127.0.0.1:1"
@@ -38,6 +39,17 @@ async def test_a_catalogue_is_written_and_served(tmp_path: Path) -> None:
         assert file.read_text("utf-8") == written
     plugins = installed(file).at(Profile.of("3.9.2"))
     assert plugins.connector("FileStreamSource")
+
+
+async def test_a_bar_shows_how_much_is_asked(tmp_path: Path) -> None:
+    """On a terminal."""
+    one = Cluster(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    await asyncio.to_thread(one.create)
+    async with running(one.where, "--quiet") as served:
+        words = ("plugins", "harvest", "--worker", f"{served.url}/compat/3.9")
+        seen = await asyncio.to_thread(at_a_terminal, "stderr", *words)
+    assert f"asking {served.url}" in seen.terminal
+    assert json.loads(seen.elsewhere)["harvested"]
 
 
 @pytest.mark.parametrize("words", [(), ("--worker", NOBODY, "--jars", "libs")])
