@@ -1,5 +1,6 @@
 """`replay`: the commands, and one way to fail: a sentence on standard error, exit code 2."""
 
+import os
 from typing import Any, NamedTuple
 
 import click
@@ -13,7 +14,7 @@ from controlplane.extras import install_command
 from controlplane.logs.log import LogError
 from controlplane.option_names import check_command
 from controlplane.private_files import BadFileMode
-from replay.cli.codes import INTERRUPTED, REFUSED
+from replay.cli.codes import DEFECT, INTERRUPTED, REFUSED
 from replay.cli.extras import EXTRAS, declared
 from replay.cli.printing import print_nothing_more
 from replay.errors import ReplayError
@@ -46,6 +47,9 @@ COMMANDS = {
     "completion": Command("replay.cli.completion:completion", "Complete words in your shell."),
 }
 """In the order in which they are listed."""
+
+DEBUG = "CONTROLPLANE_DEBUG"
+"""Environment variable: set, a defect comes with its traceback, as in `controlplane`."""
 
 _INPUT = (LogError, UnknownRelease, UnknownMoment, SharedTopic, ReplayError, BadFileMode)
 """What is wrong with what we are given."""
@@ -86,7 +90,22 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command."""
+        """Run a command. Nothing ends with a traceback unless `CONTROLPLANE_DEBUG` is set."""
+        try:
+            return self._invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            if os.environ.get(DEBUG):
+                raise
+            click.echo(
+                f"Error: a defect of replay ({type(error).__name__}: {error}): please report it, "
+                f"with the command and what it prints with {DEBUG}=1",
+                err=True,
+            )
+            raise SystemExit(DEFECT) from None
+
+    def _invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except _INPUT as error:

@@ -17,7 +17,7 @@ esac
 
 
 def test_setting_up_shows_progress(tmp_path: Path) -> None:
-    """How many packages are dealt with, of how many; then that they are being installed."""
+    """How many packages are dealt with, of how many; at last how to find the commands."""
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     python.write_text(PIP)
@@ -25,6 +25,9 @@ def test_setting_up_shows_progress(tmp_path: Path) -> None:
     words = [ROOT / "tools" / "setup", tmp_path]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    begun, *shown = done.stdout.splitlines()
+    begun, *shown, last = done.stdout.splitlines()
     assert begun.startswith("Setting up ")
     assert [line.split(" of ")[0].strip() for line in shown] == ["20", "40", "Installing them ..."]
+    assert last == (
+        f'To have controlplane and replay on your PATH: export PATH="{tmp_path / "bin"}:$PATH"'
+    )

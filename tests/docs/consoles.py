@@ -1,14 +1,17 @@
-"""What the documents show of a shell, as something that can be run.
+"""What the documents show of a shell and of Python, as something that can be run.
 
 A block marked `console` is run, line for line, in one shell for each document, in an empty folder
-beside which lie the folders of this repository that documents speak of:
+in which lie the folders of this repository that documents speak of:
 
 - `$ ` begins a command; it goes on where a line ends in a backslash, or a quote is open.
 - What stands below is what it prints. `…` stands for anything, a line of its own for any lines.
   Where nothing stands below, only its exit code is looked at.
-- The exit code is 0, or the one that a comment behind the command says: `# exit code 1`.
-- `controlplane serve …` runs until the next one, or to the end of the document, on a free port
-  that the document calls 8083.
+- The exit code is 0, or the one with which a comment behind the command ends: `# exit code 1`.
+- `controlplane serve …` and `make run` run until the next one, or to the end of the document, on a
+  free port that the document calls 8083.
+
+A block marked `python` is a command, too; it may wait at its top level. A block marked `text` right
+behind it is what it prints.
 
 What needs a cluster, or a machine that nobody has, is marked `sh` and is not run.
 """
@@ -19,14 +22,23 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
+from threading import Timer
 from typing import NamedTuple, Self
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
+SNIPPET = Path(__file__).with_name("snippet.py")
 BESIDE = ("examples", "scenarios", "tests")
 PORT_SHOWN = "8083"
-SERVE = "controlplane serve "
+CLONE = ("Makefile", "controlplane", "pyproject.toml", "replay", "requirements.lock", "tools")
+"""What lies in a clone besides."""
+
+SERVE, RUN = "controlplane serve ", "make run"
 MARK = "--- ended with"
 
 
@@ -39,7 +51,7 @@ class Step(NamedTuple):
     @property
     def code(self) -> int:
         """How it ends."""
-        said = re.search(r"# exit code (\d+)$", self.command)
+        said = re.search(r"#.*\bexit code (\d+)$", self.command)
         return int(said[1]) if said else 0
 
     def prints(self, output: str) -> bool:
@@ -47,16 +59,33 @@ class Step(NamedTuple):
         return not self.printed or pattern(self.printed).fullmatch(output) is not None
 
 
+_BLOCK = re.compile(
+    r"^```(?P<language>console|python)\n(?P<code>.*?)^```$(?:\s+^```text\n(?P<printed>.*?)^```$)?",
+    re.MULTILINE | re.DOTALL,
+)
+
+
 def steps(text: str) -> list[Step]:
     """The commands of a document, in order."""
     found: list[Step] = []
-    for block in re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            lines = part.splitlines()
-            ends = range(1, len(lines) + 1)
-            end = next(end for end in ends if not is_open("\n".join(lines[:end])))
-            found.append(Step("\n".join(lines[:end]), "\n".join(lines[end:]).rstrip()))
+    for block in _BLOCK.finditer(text):
+        if block["language"] == "python":
+            found.append(Step(_program(block["code"]), (block["printed"] or "").rstrip()))
+        else:
+            found += _commands(block["code"])
     return found
+
+
+def _program(code: str) -> str:
+    return f"python {quote(str(SNIPPET))} <<'PYTHON'\n{code}PYTHON"
+
+
+def _commands(block: str) -> Iterator[Step]:
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        lines = part.splitlines()
+        ends = range(1, len(lines) + 1)
+        end = next(end for end in ends if not is_open("\n".join(lines[:end])))
+        yield Step("\n".join(lines[:end]), "\n".join(lines[end:]).rstrip())
 
 
 def is_open(command: str) -> bool:
@@ -74,11 +103,18 @@ def pattern(shown: str) -> re.Pattern[str]:
 
 
 class Shell:
-    """A shell that is told one command after the other."""
+    """A shell that is told one command after the other.
 
-    def __init__(self, folder: Path) -> None:
-        for name in BESIDE:
+    In a `clone`, the folder holds what a clone does, with the environment of `make setup`, whose
+    commands are not on the PATH.
+    """
+
+    def __init__(self, folder: Path, *, clone: bool = False) -> None:
+        for name in (*BESIDE, *CLONE) if clone else BESIDE:
             (folder / name).symlink_to(ROOT / name)
+        if clone:
+            (folder / ".venv").symlink_to(sys.prefix)
+        self._environment = _environment(found=not clone)
         self._folder = folder
         self._port = _free_port()
         self._bash: subprocess.Popen[str]
@@ -87,11 +123,10 @@ class Shell:
     def run(self, step: Step) -> tuple[int, str]:
         """The exit code of a command and all that it printed, as the document would show it."""
         command = step.command.replace(PORT_SHOWN, str(self._port))
-        if command.startswith(SERVE):
-            ended = 0, self._serve(command, len(step.printed.splitlines()))
+        if command.startswith((SERVE, RUN)):
+            code, output = 0, self._serve(command.removesuffix(" &"), step)
         else:
-            ended = self._ask(command)
-        code, output = ended
+            code, output = self._ask(command)
         return code, output.replace(str(self._port), PORT_SHOWN)
 
     def _ask(self, command: str) -> tuple[int, str]:
@@ -110,23 +145,36 @@ class Shell:
         text = "".join(lines).removesuffix("\n")
         return int(line.split()[-1]), text if text.endswith("\n") or not text else text + "\n"
 
-    def _serve(self, command: str, lines: int) -> str:
-        """Start a service; answers the first lines that it prints."""
+    def _serve(self, command: str, step: Step) -> str:
+        """Start a service; answers what it prints until that is what the document shows."""
         self._end_service()
-        self._service = subprocess.Popen(
+        _, path = self._ask('printf "%s" "$PATH"')
+        command = command.replace(RUN, f"make -o .venv/.ready PORT={self._port} run")
+        listeners = {"CONTROLPLANE_LISTENERS": f"http://127.0.0.1:{self._port}"}
+        self._service = service = subprocess.Popen(
             ["bash", "-c", f"exec {command}"],
             cwd=self._folder,
-            env=_environment() | {"CONTROLPLANE_LISTENERS": f"http://127.0.0.1:{self._port}"},
+            env=self._environment | listeners | {"PATH": path.strip()},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            start_new_session=True,
         )
-        assert self._service.stdout is not None
-        return "".join(self._service.stdout.readline() for _ in range(lines))
+        assert service.stdout is not None
+        patience = Timer(PATIENCE_S, service.kill)
+        patience.start()
+        output = ""
+        for line in service.stdout:
+            output += line.replace(str(self._port), PORT_SHOWN)
+            if step.prints(output):
+                break
+        patience.cancel()
+        return output
 
     def _end_service(self) -> None:
         if self._service is not None:
-            self._service.send_signal(signal.SIGTERM)
+            with suppress(ProcessLookupError):
+                os.killpg(self._service.pid, signal.SIGTERM)
             self._service.communicate()
             self._service = None
 
@@ -134,7 +182,7 @@ class Shell:
         self._bash = subprocess.Popen(
             ["bash", "--norc", "-o", "pipefail"],
             cwd=self._folder,
-            env=_environment() | {"CONTROLPLANE_CLUSTER": f"http://127.0.0.1:{self._port}"},
+            env=self._environment | {"CONTROLPLANE_CLUSTER": f"http://127.0.0.1:{self._port}"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -147,10 +195,12 @@ class Shell:
         self._bash.communicate()
 
 
-def _environment() -> dict[str, str]:
-    """That of a person: our commands are found, tables have room, and nothing else is told."""
+def _environment(*, found: bool) -> dict[str, str]:
+    """That of a person: tables have room, our commands are found or not, nothing else is told."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CONTROL")}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
+    ours = str(Path(sys.executable).parent)
+    others = [one for one in kept["PATH"].split(os.pathsep) if one != ours]
+    path = os.pathsep.join([ours, *others] if found else others)
     return kept | {"PATH": path, "COLUMNS": "120"}
 
 

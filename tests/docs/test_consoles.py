@@ -1,4 +1,4 @@
-"""What the documents show of a shell happens."""
+"""What the documents show of a shell and of Python happens."""
 
 import shutil
 from pathlib import Path
@@ -16,6 +16,15 @@ def test_a_document_is_true(name: str, tmp_path: Path) -> None:
     """Every command ends as it says there, and prints what stands below it."""
     with Shell(tmp_path) as shell:
         for step in steps((ROOT / "docs" / f"{name}.md").read_text("utf-8")):
+            code, output = shell.run(step)
+            shown = f"$ {step.command}\n{output}(exit code {code})"
+            assert (code, step.prints(output)) == (step.code, True), shown
+
+
+def test_the_readme_is_true_in_a_fresh_clone(tmp_path: Path) -> None:
+    """From `make run` on, in order; the commands are on the PATH from where it says so."""
+    with Shell(tmp_path, clone=True) as shell:
+        for step in steps((ROOT / "README.md").read_text("utf-8")):
             code, output = shell.run(step)
             shown = f"$ {step.command}\n{output}(exit code {code})"
             assert (code, step.prints(output)) == (step.code, True), shown

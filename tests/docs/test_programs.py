@@ -1,4 +1,4 @@
-"""What the documents show to programmers runs as it stands."""
+"""What the documents show to programmers is what they get; `test_consoles` runs every snippet."""
 
 import ast
 import inspect
@@ -14,6 +14,7 @@ import pytest
 import controlplane
 from controlplane import ControlPlane, commands
 from controlplane.controller import NotWritten, TimedOut, TooMany
+from controlplane.core.moments import UnknownMoment
 from controlplane.core.plan import Done
 from controlplane.logs import log as logs
 from controlplane.plane import Refusal
@@ -53,35 +54,6 @@ async def state_db(folder: None) -> None:
     config = {"connector.class": "FileStreamSource", "file": "f", "topic": "t"}
     async with ControlPlane.open("sqlite:///state.db") as plane:
         await plane.execute(commands.CreateConnector("orders", config))
-
-
-SAYS = {
-    "StopConnector": "",
-    "plan_text": blocks("text")[0],
-    "restoration(": "",
-    "Partitions(": "3.9.2\n",
-    "told_to_plane": "theirs\n",
-    "Surroundings(": " state\n",
-    "def lifespan": "",
-    "class OrdersSource": "",
-    "ASGITransport": "200 []\n",
-}
-"""By a word of each block, how what it prints ends."""
-
-
-def test_every_block_is_known() -> None:
-    """None is forgotten here."""
-    found = [[word for word in SAYS if word in block] for block in blocks("python")]
-    assert found == [[word] for word in SAYS]
-
-
-@pytest.mark.usefixtures("state_db")
-@pytest.mark.parametrize("word", SAYS)
-async def test_blocks_run(word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each by itself, with what it imports."""
-    (block,) = (one for one in blocks("python") if word in one)
-    await run(block)
-    assert capsys.readouterr().out.endswith(SAYS[word])
 
 
 @pytest.mark.usefixtures("state_db")
@@ -128,12 +100,20 @@ async def test_the_connector_in_python() -> None:
     assert tomllib.loads(declared)["project"]["entry-points"][GROUP]
 
 
+def raised(table: str) -> list[str]:
+    """The names in the first column of a table."""
+    return re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in table.splitlines()))
+
+
 def test_what_is_raised() -> None:
     """Each exception of the table is there for everybody, and is what it says."""
-    (table,) = re.findall(r"^\| Raised \|.*\n\|.*\n((?:\|.*\n)+)", TEXT, re.MULTILINE)
-    names = re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in table.splitlines()))
+    reading, commanding = re.findall(r"^\| Raised \|.*\n\|.*\n((?:\|.*\n)+)", TEXT, re.MULTILINE)
+    names = raised(commanding)
     wanted = (Refusal, TimedOut, TooMany, NotWritten, logs.Fenced, logs.LogUnavailable)
     assert tuple(getattr(controlplane, name) for name in names) == (*wanted, logs.LogError)
     assert issubclass(NotWritten, logs.LogUnavailable)
+    assert [getattr(controlplane, name) for name in raised(reading)] == [
+        *(logs.LogNotUsable, logs.LogUnavailable, logs.LogCorrupt, UnknownMoment)
+    ]
     kinds = (logs.Fenced, logs.LogUnavailable, logs.LogNotUsable, logs.LogCorrupt)
     assert all(issubclass(kind, logs.LogError) for kind in kinds)

@@ -1,0 +1,20 @@
+"""Runs a snippet from standard input; it may wait at its top level."""
+
+import ast
+import asyncio
+import inspect
+import sys
+from typing import Any
+
+
+def main(code: str) -> None:
+    """Run the code as `python -m asyncio` would."""
+    compiled = compile(code, "<snippet>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    waiting = eval(compiled, names)  # eval, for exec gives nothing to be awaited
+    if inspect.iscoroutine(waiting):
+        asyncio.run(waiting)
+
+
+if __name__ == "__main__":
+    main(sys.stdin.read())

@@ -1,0 +1,107 @@
+"""docs/cli.md lists every exit code of both commands; each is seen here."""
+
+import re
+from pathlib import Path
+from typing import NoReturn
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from controlplane.__main__ import main as controlplane
+from replay.cli.main import Commands
+from replay.cli.main import main as replay
+from tests.docs.consoles import ROOT
+from tests.recorded import HISTORIES
+
+LIFE = str(HISTORIES / "life-3.9.log.jsonl")
+ODD = str(HISTORIES / "odd-records-3.9.log.jsonl")
+BEFORE = str(HISTORIES / "compacted-3.9.before.log.jsonl")
+EXACTLY_ONCE = str(HISTORIES / "exactly-once-3.9.log.jsonl")
+NOWHERE = ("--cluster", "http://127.0.0.1:1")
+OURS = ("--cluster", "sqlite:///state.db")
+CONNECTOR = '{"name": "a", "connector.class": "FileStreamSource", "file": "f", "topic": "t"}'
+
+SEEN = {
+    "controlplane": (
+        (("apply", "-f", "a.json", *OURS), 0),
+        (("diff", "-f", "b.json", *OURS), 1),
+        (("plan", LIFE, "PUT", "/connectors/nobody/stop"), 1),
+        (("inspect", ODD, "--hazards", "--fail"), 1),
+        (("inspect", "nowhere"), 2),
+        (("verify", LIFE, "a.json"), 2),
+        (("stop", "nobody", *OURS), 3),
+        (("get", "nobody", *OURS), 3),
+        (("stop", "a", *NOWHERE), 4),
+        (("stop", "a", *OURS, "--wait", "--timeout", "1"), 5),
+    ),
+    "replay": (
+        (("capture", f"life={LIFE}", "fleet", "--once"), 0),
+        (("verify", "fleet"), 0),
+        (("diff", "fleet", "--from", "config@9", "--to", "config@9"), 0),
+        (("diff", "fleet", "--from", "config@9", "--to", "config@11"), 1),
+        (("compat", LIFE, "--from", "3.9", "--to", "3.4"), 1),
+        (("compat", EXACTLY_ONCE, "--from", "3.9", "--to", "3.2"), 2),
+        (("lint", BEFORE, "--release", "3.4"), 1),
+        (("audit", LIFE), 1),
+        (("state", "fleet", "--as-of", "2001-01-01"), 2),
+        (("report", "nowhere", "--file", "page.html"), 2),
+    ),
+}
+"""Commands in order, each with how it ends. Some need what earlier ones made."""
+
+ENDS = {70, 130}
+"""Of any command: seen below, and in `tests/cli/test_main.py` and `tests/replay/cli`."""
+
+
+def listed(column: int) -> set[int]:
+    """The codes that the table has for a command."""
+    text = (ROOT / "docs" / "cli.md").read_text("utf-8").partition("## Exit codes\n")[2]
+    rows = re.findall(r"^\| (\d+) \| (.*?) \| (.*?) \|$", text, re.MULTILINE)
+    return {int(row[0]) for row in rows if row[column] != "–"}
+
+
+@pytest.mark.parametrize(("program", "column"), [("controlplane", 1), ("replay", 2)])
+def test_every_exit_code_is_listed_and_seen(
+    program: str, column: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command of each kind, as from a shell."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.json").write_text(CONNECTOR)
+    Path("b.json").write_text(CONNECTOR.replace('"t"', '"u"'))
+    main = controlplane if program == "controlplane" else replay
+    for words, code in SEEN[program]:
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == code, (words, done.output)
+    assert listed(column) == {code for _, code in SEEN[program]} | ENDS
+
+
+class _Broken(Commands):
+    """`replay` with a command that fails as it should not."""
+
+    def get_command(self, _: click.Context, cmd_name: str) -> click.Command:
+        def fail() -> NoReturn:
+            raise {"defect": ValueError("oh"), "interrupt": KeyboardInterrupt()}[cmd_name]
+
+        return click.Command(cmd_name, callback=fail)
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "says"),
+    [
+        ("defect", 70, "Error: a defect of replay (ValueError: oh): please report it"),
+        ("interrupt", 130, "interrupted\n"),
+    ],
+)
+def test_a_defect_of_replay_is_no_finding(how: str, code: int, says: str) -> None:
+    """It ended with a traceback and exit code 1, as if something had been found."""
+    result = CliRunner().invoke(_Broken(), [how], env={"CONTROLPLANE_DEBUG": ""})
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr.startswith(says)
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_defect_of_replay_can_be_looked_into() -> None:
+    """With its traceback, where that is asked for."""
+    result = CliRunner().invoke(_Broken(), ["defect"], env={"CONTROLPLANE_DEBUG": "1"})
+    assert isinstance(result.exception, ValueError)
