@@ -166,12 +166,16 @@ def _run(command: Sequence[str], told: Any) -> str:
     said = done.stderr.decode("utf-8", "replace")
     if done.returncode and any(words in said for words in _NO_COMPILER):
         raise NoJava(f"{command[0]} belongs to no JDK of release 11 or newer: {_INSTALL}")
+    if done.returncode and any(words in said for words in _TOO_OLD):
+        raise NoJava(f"{command[0]} is too old for these jars: {_INSTALL}")
     return said
 
 
 _INSTALL = "install a JDK (11 or newer; Kafka 4 needs 17), or name it in JAVA_HOME"
 _NO_COMPILER = ("jdk.compiler", "Could not find or load main class", "Unrecognized option")
 """Words of a Java that cannot run a source file."""
+_TOO_OLD = ("class file has wrong version", "UnsupportedClassVersionError")
+"""Words of a JDK about classes that need a newer one."""
 
 
 def _java() -> str:

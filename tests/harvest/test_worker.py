@@ -17,6 +17,7 @@ from controlplane.harvest.written import catalogue_text
 from controlplane.observe import silent
 from controlplane.plane import Settings, Surroundings
 from controlplane.plugins import catalogued, kafkas_own
+from tests.documentation import sentences, without_sentences
 from tests.rest.serving import client_of
 from tests.validation.answers import CONNECTORS, WORKER
 from tests.validation.cases import MIRROR, SINK, SOURCE
@@ -147,6 +148,25 @@ async def test_kafkas_own_classes_are_listed_by_name(tmp_path: object) -> None:
     for scope, texts in SENTENCES.items():
         assert texts.items() <= written["documentation"][scope].items()
     assert written["harvested"] == {"release": "3.9.1"}
+
+
+async def test_other_releases_keep_their_definitions() -> None:
+    """The file of one release changes no other but for its documentation, where it has one."""
+    _, file, _ = await harvest("3.9.1")
+    named = json.dumps([{"class": name} for name in CONNECTORS] + list(FOREIGN)).encode()
+    own, other = await answers("4.3.0", named), await answers("4.3.0", file)
+    assert own != other
+    plain = {path: without_sentences(text.decode()) for path, text in own.items()}
+    assert {path: without_sentences(text.decode()) for path, text in other.items()} == plain
+    path = "connector-plugins/org.apache.kafka.connect.file.FileStreamSourceConnector/config"
+    texts = dict(zip(names(other[path]), sentences(other[path].decode()), strict=True))
+    assert texts["tasks.max"] == "So many tasks."
+    assert texts["connector.plugin.version"] in sentences(own[path].decode()), "came with 4.1"
+
+
+def names(answer: bytes) -> list[str]:
+    """Names of settings in an answer."""
+    return [one["name"] for one in json.loads(answer)]
 
 
 async def test_progress_is_told() -> None:

@@ -18,8 +18,8 @@ from tests.harvested import class_path
 NOBODY = "http://127.0.0.1:1"
 
 
-async def test_a_catalogue_is_written_and_served(tmp_path: Path) -> None:
-    """From a service; an existing file is replaced only where that is wanted."""
+async def test_a_catalogue_is_written_once(tmp_path: Path) -> None:
+    """An existing file is replaced only where that is wanted."""
     file = tmp_path / "catalogue.json"
     one = Cluster(f"sqlite:///{tmp_path}/state.db", tmp_path)
     await asyncio.to_thread(one.create)
@@ -29,7 +29,6 @@ async def test_a_catalogue_is_written_and_served(tmp_path: Path) -> None:
         assert (said.code, said.out) == (0, ""), said.err
         assert f"written to {file}" in said.err
         written = file.read_text("utf-8")
-        assert written.endswith("}\n")
         again = await asyncio.to_thread(call, *words)
         assert (again.code, "replace it with --force" in again.err) == (2, True)
         forced = await asyncio.to_thread(call, *words, "--force")
@@ -37,8 +36,24 @@ async def test_a_catalogue_is_written_and_served(tmp_path: Path) -> None:
         printed = await asyncio.to_thread(call, *words[:-2])
         assert json.loads(printed.out) == json.loads(written)
         assert file.read_text("utf-8") == written
-    plugins = installed(file).at(Profile.of("3.9.2"))
-    assert plugins.connector("FileStreamSource")
+
+
+@pytest.mark.parametrize("how", ["flag", "setting"])
+async def test_a_harvested_catalogue_is_served(tmp_path: Path, how: str) -> None:
+    """With its documentation, by `--plugins` and by `plugins.catalogue`."""
+    file = tmp_path / "catalogue.json"
+    file.write_text(
+        '{"plugins": [{"class": "io.example.S", "type": "sink", "config": []}], '
+        '"documentation": {"sink": {"topics": "Where it reads."}}}'
+    )
+    named = ("--plugins", file) if how == "flag" else ("--override", f"plugins.catalogue={file}")
+    where = f"sqlite:///{tmp_path}/state.db"
+    async with running(where, "--quiet", *map(str, named)) as served:
+        words = ("describe", "plugin", "io.example.S", "--cluster", f"{served.url}/compat/4.0")
+        said = await asyncio.to_thread(call, *words, "-o", "json")
+    texts = {one["name"]: one["documentation"] for one in said.json}
+    assert texts["topics"] == "Where it reads."
+    assert len(texts["topics.regex"]) > len("Where it reads."), "the description of this project"
 
 
 async def test_a_bar_shows_how_much_is_asked(tmp_path: Path) -> None:
@@ -129,6 +144,18 @@ def test_a_java_that_is_no_jdk(tmp_path: Path) -> None:
     java.chmod(0o755)
     said = call("plugins", "harvest", "--jars", tmp_path, environment={"JAVA_HOME": str(tmp_path)})
     assert (said.code, "belongs to no JDK of release 11 or newer" in said.err) == (2, True)
+
+
+def test_a_java_that_is_too_old_for_the_jars(tmp_path: Path) -> None:
+    """The compiler complains of the jars; the sentence names the JDK."""
+    (tmp_path / "connect-runtime-4.0.0.jar").touch()
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    told = "class file has wrong version 61.0, should be 55.0"
+    java.write_text(f"#!/bin/sh\necho '{told}' >&2\nexit 1\n", "ascii")
+    java.chmod(0o755)
+    said = call("plugins", "harvest", "--jars", tmp_path, environment={"JAVA_HOME": str(tmp_path)})
+    assert (said.code, "is too old for these jars: install a JDK" in said.err) == (2, True)
 
 
 @pytest.mark.java
