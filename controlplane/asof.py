@@ -6,10 +6,10 @@ records are compacted away, a state of the past is what the remaining records te
 """
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from controlplane.clock import now_ms
 from controlplane.core.entry import Entry
 from controlplane.core.evolve import Fold
 from controlplane.core.history import Event, History, Reading, Search
@@ -180,7 +180,7 @@ async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> Cu
     ends = {**place.ends, **await ends_up_to(log, place.limit, more)}
     cut = Cut(await _whole(log, ends, [*names, *own]))
     if cut.ends == await _whole(log, stop, [*names, *own]):  # else a clock was ahead of ours
-        check_come(moment, time.time_ns() // 1_000_000)
+        check_come(moment, now_ms())
     return cut
 
 

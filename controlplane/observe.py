@@ -8,13 +8,13 @@ may change while they are used (`/admin/loggers`).
 import logging
 import re
 import sys
-import time
 from typing import Any, Literal, Protocol, TextIO, get_args
 
 import msgspec
 import structlog
 from structlog.typing import EventDict, Processor
 
+from controlplane.clock import now_ms
 from controlplane.core.moments import time_text
 from controlplane.core.redact import redacted_text
 
@@ -74,7 +74,7 @@ def _printable(fact: Any) -> Any:
 
 def _stamped(_logger: Any, _method: str, facts: EventDict) -> EventDict:
     """Add the time in the format of every other output."""
-    return {**facts, "timestamp": time_text(time.time_ns() // 1_000_000)}
+    return {**facts, "timestamp": time_text(now_ms())}
 
 
 _ORDER = ("timestamp", "level", "event")

@@ -9,7 +9,6 @@ own.
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from functools import cached_property, partial
@@ -20,6 +19,7 @@ from uuid import uuid4
 import msgspec
 
 from controlplane.asof import read_history
+from controlplane.clock import now_ms
 from controlplane.controller import Alone, Controller, Limits, Outside, Stepped, World
 from controlplane.controller.traces import command_of
 from controlplane.core.commands import AnyCommand, Asked, SetLoggerLevel, size_of
@@ -92,7 +92,7 @@ class Surroundings(NamedTuple):
     the catalogue that the settings name (`controlplane.plugins`)."""
     outside: Outside = Alone()
     notices: Notices | None = None
-    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    now_ms: Callable[[], int] = now_ms
     new_id: Callable[[], str] = lambda: str(uuid4())
     stepped: Stepped | None = None
     """Called behind every step of every plan; what it raises ends the command there."""

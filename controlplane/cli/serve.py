@@ -5,7 +5,6 @@ import logging
 import signal
 import socket
 import sys
-import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from ipaddress import ip_address
@@ -27,6 +26,7 @@ from controlplane.cli.options import (
 from controlplane.cli.plan.planning import Planning
 from controlplane.cli.printing import note, remark_by, say
 from controlplane.cli.written import written
+from controlplane.clock import now_ms
 from controlplane.collector import settle
 from controlplane.core import views
 from controlplane.core.context import Context
@@ -263,7 +263,7 @@ QUIET_LIBRARIES = ("aiokafka", "uvicorn")
 def _of_this_process(service: Service) -> Loggers:
     """Python's own loggers: what they are told is told as all is here, at the usual levels."""
     logging.root.addHandler(Passing(logger(log_format=service.log_format)))
-    loggers = Loggers(_now_ms, logging.root.manager)
+    loggers = Loggers(now_ms, logging.root.manager)
     logging.root.setLevel(logging.INFO)
     for name in QUIET_LIBRARIES:
         loggers.named(name).setLevel(logging.WARNING)
@@ -346,10 +346,6 @@ def _made_by(service: Service) -> str:
     if service.read_only or not service.follow:
         return ". --read-only and --no-follow make no log" if where.startswith(SQLITE) else ""
     return f". `controlplane serve {SQLITE}/{where}` makes a new log there"
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _warn(service: Service, problems: Iterable[str]) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import os
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 import msgspec
 
+from controlplane.clock import now_ms
 from controlplane.core.entry import Batch, Entry
 from controlplane.core.file_sentences import unreadable
 from controlplane.core.moments import check_come
@@ -223,7 +223,7 @@ def _read(asked: Asked) -> Iterable[Entry]:
         return in_order(entries)
     kept = list(before(entries, ends_at(batches, moment, topics)))
     if len(kept) == len(entries):  # else a clock was ahead of ours
-        check_come(moment, time.time_ns() // 1_000_000)
+        check_come(moment, now_ms())
     return in_order(kept)
 
 

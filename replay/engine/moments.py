@@ -5,10 +5,10 @@ backwards. Segments tell how late a partition was at their end, row groups what 
 timestamp is, so of each partition one row group is read at most.
 """
 
-import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
+from controlplane.clock import now_ms
 from controlplane.core.moments import (
     UnknownMoment,
     check_come,
@@ -50,7 +50,7 @@ def cut_at(cluster: Cluster, moment: str | None, own_topics: OwnTopics) -> Cut:
     wanted = dict.fromkeys([*names, *own])
     cut = Cut({topic: ends_within(cluster, topic, limit) for topic in wanted})
     if all(cut.ends[topic] == ends[topic] for topic in wanted):  # else a clock was ahead of ours
-        check_come(moment, time.time_ns() // 1_000_000)
+        check_come(moment, now_ms())
     return cut
 
 

@@ -17,6 +17,7 @@ BESIDE = {
         "security",
         "observe",
         "option_names",
+        "clock",
         "extras",
         "plugins",
         "shell_completion",
