@@ -60,7 +60,7 @@ LAYERS: dict[str, set[str]] = {
     "replay": CORE
     | LOGS
     | SHARED_CLI
-    | {f"controlplane.{one}" for one in ("settings", "private_files", "extras")},
+    | {f"controlplane.{one}" for one in ("clock", "settings", "private_files", "extras")},
 }
 """Per part of the program, the other parts it may import. What is not listed (the command line,
 `__main__`, the package itself) may import every part of `controlplane`, and nobody imports it."""
