@@ -22,7 +22,8 @@ from controlplane.rest import routes
 from controlplane.rest.calls import Service
 from controlplane.rest.metrics.exposing import PATH, Exposing, Found
 from controlplane.rest.repeating import Repeat
-from controlplane.rest.security.asked import Asked, asked
+from controlplane.rest.security.asked import Asked
+from controlplane.rest.security.layer import Layer
 
 OTHER = "other"
 """A route or a method that there is not: whoever makes them up makes no new series."""
@@ -149,15 +150,13 @@ class _Counting:
         self._logger.exception(event, **facts)  # noqa: LOG004 - whoever calls this handles one
 
 
-class _Answers:
+class _Answers(Layer):
     def __init__(self, metrics: Metrics, app: ASGIApp, dialect: Profile) -> None:
-        self._metrics, self._app, self._dialect = metrics, app, dialect
+        super().__init__(app, dialect)
+        self._metrics = metrics
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        request, began = asked(scope, self._dialect), perf_counter()
+    async def handle(self, request: Asked, scope: Scope, receive: Receive, send: Send) -> None:
+        began = perf_counter()
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":

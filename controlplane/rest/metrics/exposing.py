@@ -18,7 +18,8 @@ from controlplane.logs.log import LogError
 from controlplane.rest.calls import Service
 from controlplane.rest.errors import OK
 from controlplane.rest.metrics import scraped
-from controlplane.rest.security.asked import asked
+from controlplane.rest.security.asked import Asked
+from controlplane.rest.security.layer import Layer
 from controlplane.rest.security.roles import READING
 
 PATH = ("metrics",)
@@ -28,26 +29,22 @@ ENDS_PATIENCE_S = 5
 nothing at all."""
 
 
-class Exposing:
+class Exposing(Layer):
     """Answers `/metrics` in the format that the asker accepts; all else is the application's."""
 
     def __init__(
         self, app: ASGIApp, service: Service, registry: CollectorRegistry, found: "Found"
     ) -> None:
-        self._app = app
+        super().__init__(app, service.dialect)
         self._service = service
         self._registry = registry
         self._found = found
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass on (ASGI)."""
-        if scope["type"] == "http":
-            request = asked(scope, self._service.dialect)
-            asks = request.path == PATH and request.request.method in READING
-            if asks and not request.compat:
-                await (await self._exposed(scope))(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+    async def handle(self, request: Asked, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass on."""
+        asks = request.path == PATH and request.request.method in READING
+        answer = await self._exposed(scope) if asks and not request.compat else self._app
+        await answer(scope, receive, send)
 
     async def _exposed(self, scope: Scope) -> Response:
         families, parts = await _families(self._service)

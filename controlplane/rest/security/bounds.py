@@ -20,7 +20,8 @@ from controlplane.rest.errors import (
     TooBusy,
 )
 from controlplane.rest.pages import TooLongForServer
-from controlplane.rest.security.asked import Asked, asked
+from controlplane.rest.security.asked import Asked
+from controlplane.rest.security.layer import Layer
 from controlplane.rest.security.settings import HttpLimits
 from controlplane.rest.wire import response
 
@@ -31,7 +32,7 @@ WATCH = ("watch",)
 """The path that is answered without end: those who watch are counted apart."""
 
 
-class Bounds:
+class Bounds(Layer):
     """Keeps requests within the limits.
 
     A body that breaks one raises a `RestError` where the application reads it, so that it is
@@ -39,18 +40,13 @@ class Bounds:
     """
 
     def __init__(self, app: ASGIApp, limits: HttpLimits, dialect: Profile) -> None:
-        self._app = app
+        super().__init__(app, dialect)
         self._limits = limits
-        self._dialect = dialect
         self._requests = _Room(limits.requests_max, "requests are answered")
         self._watches = _Room(limits.watches_max, "watch")
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on with a body that is bounded, or refuse it (ASGI)."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        request = asked(scope, self._dialect)
+    async def handle(self, request: Asked, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on with a body that is bounded, or refuse it."""
         too_large = _too_large(scope, self._limits.head_max_bytes)
         if too_large is not None:
             await _refuse(request, _as_worded(request, too_large), scope, receive, send)

@@ -27,7 +27,7 @@ from controlplane.rest.errors import (
 )
 from controlplane.rest.pages import Refused
 from controlplane.rest.paths import matches
-from controlplane.rest.security.asked import Asked, asked
+from controlplane.rest.security.asked import Asked
 from controlplane.rest.security.identity import (
     Asker,
     Identities,
@@ -35,6 +35,7 @@ from controlplane.rest.security.identity import (
     TooManyProofs,
     Unproved,
 )
+from controlplane.rest.security.layer import Layer
 from controlplane.rest.security.roles import READING, Role, needed
 from controlplane.rest.security.settings import AuthSettings
 from controlplane.rest.wire import response
@@ -46,7 +47,7 @@ UNKNOWN = "Say who you are"
 """To somebody who has said nothing of himself."""
 
 
-class Gate:
+class Gate(Layer):
     """Lets in whoever is known and may do what he asks; tells the application who that is.
 
     The name is the `principal` of the scope's `state`, what he may do its `roles`.
@@ -60,18 +61,13 @@ class Gate:
         dialect: Profile,
         logger: Logger,
     ) -> None:
-        self._app = app
+        super().__init__(app, dialect)
         self._open = _open(settings)
         self._identities = identities
-        self._dialect = dialect
         self._logger = logger
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it (ASGI)."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        request = asked(scope, self._dialect)
+    async def handle(self, request: Asked, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
         client = scope.get("client")
         asker = Asker(Headers(scope=scope), client[0] if client else None)
         admitted = await self._admitted(request, asker)

@@ -17,7 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from controlplane.core.profiles import Profile
 from controlplane.observe import Logger
 from controlplane.rest.errors import Forbidden
-from controlplane.rest.security.asked import asked
+from controlplane.rest.security.asked import Asked
+from controlplane.rest.security.layer import Layer
 from controlplane.rest.wire import response
 
 LOCAL_DOMAINS = ("localhost", "local", "internal", "home.arpa", "lan", "svc")
@@ -90,30 +91,24 @@ def _names_of_this_machine() -> frozenset[str]:
     return frozenset(_plain(name) for name in (socket.gethostname(), socket.getfqdn()))
 
 
-class HostGuard:
+class HostGuard(Layer):
     """Refuses requests whose `Host` header names another server."""
 
     def __init__(self, app: ASGIApp, hosts: Hosts, dialect: Profile, logger: Logger) -> None:
-        self._app = app
+        super().__init__(app, dialect)
         self._hosts = hosts
-        self._dialect = dialect
         self._logger = logger
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it (ASGI). Only HTTP/1.0 comes without the header."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    async def handle(self, request: Asked, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it. Only HTTP/1.0 comes without the header."""
         header = Headers(scope=scope).get("host", "")
         if await self._hosts.has(header):
             await self._app(scope, receive, send)
             return
-        request = asked(scope, self._dialect).request
-        self._logger.info(
-            "request_refused", method=request.method, target=request.target, host=header
-        )
+        method, target = request.request.method, request.request.target
+        self._logger.info("request_refused", method=method, target=target, host=header)
         refusal = Forbidden(
             f"This server does not answer to the host name {header!r}: "
             "add it to allowed.hosts if it is a name of this server"
         )
-        await response(refusal.answer(), request.method)(scope, receive, send)
+        await response(refusal.answer(), method)(scope, receive, send)

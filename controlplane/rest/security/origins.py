@@ -18,7 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane.core.profiles import Profile
 from controlplane.rest.errors import HTML, NO_CONTENT, Answer, Forbidden
-from controlplane.rest.security.asked import Asked, asked
+from controlplane.rest.security.asked import Asked
+from controlplane.rest.security.layer import Layer
 from controlplane.rest.security.roles import READING
 from controlplane.rest.wire import response
 from controlplane.settings.kinds import texts
@@ -94,20 +95,16 @@ def allowed(settings: AnswerSettings) -> Allowed | None:
     return Allowed(texts(origins), texts(methods) if methods else _SIMPLE)
 
 
-class Origins:
+class Origins(Layer):
     """Tells browsers which pages may read an answer, and lets others change nothing."""
 
     def __init__(self, app: ASGIApp, allowed: Allowed | None, dialect: Profile) -> None:
-        self._app = app
+        super().__init__(app, dialect)
         self._allowed = allowed
-        self._dialect = dialect
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and add to its answer what browsers look for (ASGI)."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        request, headers = asked(scope, self._dialect), Headers(scope=scope)
+    async def handle(self, request: Asked, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and add to its answer what browsers look for."""
+        headers = Headers(scope=scope)
         if request.request.method not in READING and self._is_foreign(headers):
             refusal = Forbidden("A page of another host may change nothing here").answer()
             await response(refusal, request.request.method)(scope, receive, send)
