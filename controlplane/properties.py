@@ -6,6 +6,8 @@ from itertools import starmap
 from pathlib import Path
 from typing import NamedTuple
 
+from controlplane.core.file_sentences import unreadable
+
 MAX_PROPERTIES_BYTES = 1 << 20
 """A worker's file has a few kB; what is larger than 1 MiB is something else and is not read."""
 
@@ -54,20 +56,24 @@ def read_properties(path: Path) -> list[Property]:
         SettingsError: the file cannot be read or is no such file.
     """
     try:
-        return list(properties_in(_content(path).decode("iso-8859-1")))
+        content = _content(path)
+    except OSError as failure:
+        raise SettingsError(unreadable(path, failure)) from None
+    try:
+        _check_text(content)
+        return list(properties_in(content.decode("iso-8859-1")))
     except SettingsError as failure:
         raise located(str(path), failure) from None
 
 
 def _content(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_PROPERTIES_BYTES + 1)
-    except OSError as failure:
-        raise SettingsError(f"cannot be read ({failure.strerror})") from None
+    with path.open("rb") as file:
+        return file.read(MAX_PROPERTIES_BYTES + 1)
+
+
+def _check_text(content: bytes) -> None:
     if len(content) > MAX_PROPERTIES_BYTES or b"\0" in content:
         raise SettingsError("is no .properties file: give the one your worker is started with")
-    return content
 
 
 def properties_in(text: str) -> Iterator[Property]:

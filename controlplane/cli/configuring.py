@@ -1,7 +1,9 @@
 """What a command is told about a worker: by flags, in the environment, in a worker's file."""
 
+import errno
 import functools
 import os
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from itertools import chain
@@ -11,7 +13,9 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from controlplane.cli.failing import Refused
 from controlplane.cli.printing import note
+from controlplane.core.file_sentences import unreadable
 from controlplane.option_names import named_option
 from controlplane.properties import SettingsError
 from controlplane.settings import Configuration, Telling, WorkerSettings
@@ -40,7 +44,43 @@ from controlplane.settings.sources import told_by_file, told_by_flags
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+
+class ReadableFile(click.Path):
+    """Path of a file that must be there and may be read. The file is not opened: it may be a pipe.
+
+    A refusal is worded as that of a file which cannot be read later.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path.
+
+        Raises:
+            Refused: it cannot be read. The message names the option.
+        """
+        del ctx
+        path = Path(value)
+        try:
+            _check_readable(path)
+        except OSError as failure:
+            option = f"{param.opts[-1]}: " if isinstance(param, click.Option) else ""
+            raise Refused(f"{option}{unreadable(path, failure)}") from None
+        return path
+
+
+def _check_readable(path: Path) -> None:
+    """Raise `OSError` unless a file is there and may be read."""
+    effective = os.access in os.supports_effective_ids
+    wrong = errno.EISDIR if stat.S_ISDIR(path.stat().st_mode) else 0
+    if not wrong and not os.access(path, os.R_OK, effective_ids=effective):
+        wrong = errno.EACCES
+    if wrong:
+        raise OSError(wrong, os.strerror(wrong), str(path))
+
+
+FILE = ReadableFile()
 
 UNKNOWN_SHOWN = 5
 """How many unknown keys are named; the rest is counted."""

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from controlplane.cli.configuring import FILE, TOPICS, warn_of_unknown, worker_options
-from controlplane.core.plugins import Plugins
+from controlplane.core.plugins import CatalogueError, Plugins
 from controlplane.core.profiles import Profile, check_support, resolve
 from controlplane.core.state import Topics
 from controlplane.logs.missing import renamed
@@ -167,7 +167,11 @@ def read_plugins(
     """
     settings = settings or WorkerSettings()
     trusting = trusting or settings.plugins_trust_unknown
-    return installed(catalogue_file(path, settings), trusting=trusting)
+    try:
+        return installed(catalogue_file(path, settings), trusting=trusting)
+    except CatalogueError as error:
+        source = "plugins.catalogue" if path is None else "--plugins"
+        raise CatalogueError(f"{source}: {error}") from None
 
 
 def catalogue_file(path: Path | None, settings: WorkerSettings) -> Path | None:

@@ -10,6 +10,8 @@ _ADVICE: Final = {
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "check the path",
     errno.EISDIR: "name a file",
+    errno.ELOOP: "check where the symbolic link leads",
+    errno.ENAMETOOLONG: "check the path",
     errno.ENOSPC: "make room",
     errno.EROFS: "name a file elsewhere",
 }

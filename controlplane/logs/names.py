@@ -87,8 +87,10 @@ def check_file(path: Path) -> None:
 
 
 def _check_kind(path: Path) -> None:
-    if not path.exists():
-        raise NoSuchLog(f"{path} does not exist: {_advice(path)}")
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NoSuchLog(f"{path} does not exist: {_advice(path)}") from None
     if path.is_dir():
         raise LogNotUsable(f"{path} is a directory: name a file in it")
     if not path.is_file():

@@ -43,12 +43,16 @@ def read(path: Path) -> Scenario:
     """
     try:
         if path.is_file() and path.stat().st_size > _LARGEST_BYTES:
-            raise BadScenario(f"{path}: larger than {_LARGEST_BYTES:,} bytes: not a scenario")
+            raise BadScenario(
+                f"{path}: larger than {_LARGEST_BYTES:,} bytes: give a .scenario file"
+            )
         return parse(path.read_bytes().decode(), str(path))
     except OSError as error:
         raise BadScenario(unreadable(path, error)) from None
     except UnicodeDecodeError as error:
-        raise BadScenario(f"{path}: not UTF-8 at byte {error.start}: not a scenario") from None
+        raise BadScenario(
+            f"{path}: not UTF-8 at byte {error.start}: give a .scenario file"
+        ) from None
 
 
 async def play(scenario: Scenario, folds: Folds | None = None) -> list[Played]:

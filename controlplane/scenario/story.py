@@ -88,13 +88,17 @@ def read_story(path: Path) -> list[Step]:
         try:
             steps.append(decoder.decode(line))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise BadStory(f"{path.name}:{number}: not a step of a story: {error}") from None
+            raise BadStory(
+                f"{path}:{number}: not a step of a story ({error}): {_EXPECTED}"
+            ) from None
         except RecursionError:
-            raise BadStory(f"{path.name}:{number}: {_TOO_DEEP}") from None
+            raise BadStory(f"{path}:{number}: {_TOO_DEEP}") from None
     if not steps:
-        raise BadStory(f"{path.name} holds no steps: is it the .story.jsonl of a history?")
+        raise BadStory(f"{path} holds no steps: {_EXPECTED}")
     return steps
 
+
+_EXPECTED = "give the .story.jsonl of a history"
 
 _TOO_DEEP = "nested too deeply to be read: take this step out, its answers cannot be compared"
 

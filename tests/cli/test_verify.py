@@ -277,7 +277,7 @@ def test_a_deep_answer_is_a_difference_or_refused(tmp_path: Path, path: str, dep
     else:
         assert depth > DEPTHS[0]
         assert refusal(said) == (
-            "story.jsonl:2: nested too deeply to be read: take this step out, its answers cannot "
+            f"{story}:2: nested too deeply to be read: take this step out, its answers cannot "
             "be compared"
         )
 

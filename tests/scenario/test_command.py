@@ -77,12 +77,13 @@ def test_bad_input(tmp_path: Path) -> None:
     latin.write_bytes(b"# \xe9\n")
     empty = tmp_path / "empty"
     empty.mkdir()
+    none = tmp_path / "none"
     sentences = {
         bad: f"{bad}:1: `view` has no ----: put it on a line after the step",
-        huge: f"{huge}: larger than 1,000,000 bytes: not a scenario",
-        latin: f"{latin}: not UTF-8 at byte 2: not a scenario",
+        huge: f"{huge}: larger than 1,000,000 bytes: give a .scenario file",
+        latin: f"{latin}: not UTF-8 at byte 2: give a .scenario file",
         empty: f"{empty}: no *.scenario file in this folder",
-        tmp_path / "none": f"{tmp_path / 'none'}: No such file or directory",
+        none: f"{none} cannot be read (No such file or directory): check the path",
     }
     for path, sentence in sentences.items():
         result = run(path)

@@ -13,7 +13,6 @@ BESIDE = {
         "settings",
         "properties",
         "private_files",
-        "file_errors",
         "security",
         "observe",
         "option_names",

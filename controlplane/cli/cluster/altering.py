@@ -123,7 +123,7 @@ def _json(text: str) -> Any:
 
 
 def _of_file(file: str) -> list[Offset]:
-    text = read_text(file)
+    text = read_text(file, "offsets as `offsets get -o json` prints them")
     try:
         return offsets_in(document_in(text, Path(file).suffix))
     except ValueError as error:

@@ -177,7 +177,7 @@ async def import_(
 
 def _read(file: str) -> list[Carried]:
     try:
-        bundle = msgspec.json.decode(read_text(file), type=Bundle)
+        bundle = msgspec.json.decode(read_text(file, "what `bundle export` wrote"), type=Bundle)
     except (msgspec.DecodeError, ValueError) as error:
         raise Refused(f"{file} is no bundle ({error}): give what `bundle export` wrote") from None
     if bundle.bundle != FORMAT:

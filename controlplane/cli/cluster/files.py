@@ -12,7 +12,9 @@ The first three are tried by what the text looks like, not by the file's name; Y
 otherwise, and recognised by the file's name.
 """
 
+import codecs
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -75,7 +77,7 @@ _NAMED = ", ".join(f"*{suffix}" for suffix in SUFFIXES)
 
 def _in_file(file: str, name: str | None) -> Iterator[Wanted]:
     for path in _paths(file):
-        text = read_text(str(path))
+        text = read_text(str(path), CONNECTORS)
         try:
             for one in _wanted(_parsed(text, path.suffix), name):
                 yield one._replace(source=str(path))
@@ -94,19 +96,38 @@ def _paths(file: str) -> list[Path]:
     return sorted(one for one in path.iterdir() if one.suffix in SUFFIXES)
 
 
-def read_text(file: str) -> str:
-    """What is in a file, or on standard input.
+CONNECTORS = "connectors in JSON, YAML or .properties"
+
+
+def read_text(file: str, expected: str) -> str:
+    """The text in a file, or on standard input; `expected` says what should be in it.
 
     Raises:
-        Refused: it cannot be read.
+        Refused: it cannot be read, or is no text.
     """
     try:
-        return sys.stdin.read() if file == STDIN else Path(file).read_text("utf-8")
-    except UnicodeDecodeError:
-        # Java writes such files in ISO-8859-1, where every byte is a letter.
-        return Path(file).read_text("iso-8859-1")
+        content = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
     except OSError as failure:
         raise Refused(unreadable(file, failure)) from None
+    if content.startswith(_UTF16) or _CONTROL.search(content):
+        raise Refused(f"{_called(file)} is no text in UTF-8: give {expected}")
+    if not content.strip():
+        raise Refused(f"{_called(file)} is empty: give {expected}")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        # Java writes such files in ISO-8859-1, where every byte is a letter.
+        return content.decode("iso-8859-1")
+
+
+def _called(file: str) -> str:
+    return "standard input" if file == STDIN else file
+
+
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+"""Bytes that no text has, in any of the forms: a binary file has one among its first bytes."""
+
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 # --- what is in it ------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controlplane.file_errors import unreadable
+from controlplane.core.file_sentences import unreadable
 from controlplane.logs.kafka import jks
 from controlplane.properties import SettingsError
 from controlplane.security import JavaStore, Secret
@@ -34,7 +34,7 @@ def trusted_pem(store: JavaStore) -> str:
     Raises:
         SettingsError: a missing file, no such store, a wrong password, nothing in it.
     """
-    content = _content(store.path)
+    content = _content(store.path, _TRUST)
     if content.startswith(jks.MAGIC):
         found = [ssl.DER_cert_to_PEM_cert(one) for one in _trusted_by_jks(store, content)]
     else:
@@ -52,7 +52,7 @@ def identity_pem(store: JavaStore, password: str) -> Secret:
     Raises:
         SettingsError: a missing file, a JKS store, no such store, a wrong password, no key in it.
     """
-    content = _content(store.path)
+    content = _content(store.path, _KEY)
     if content.startswith(jks.MAGIC):
         raise SettingsError(
             f"{store.path} is a JKS store, whose keys only Java reads: convert it with "
@@ -73,11 +73,11 @@ def identity_pem(store: JavaStore, password: str) -> Secret:
     return Secret(key.decode() + "".join(map(_pem, chain)))
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, what: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as failure:
-        raise SettingsError(unreadable(path, failure)) from None
+        raise SettingsError(f"{what}.location: {unreadable(path, failure)}") from None
 
 
 def _trusted_by_jks(store: JavaStore, content: bytes) -> list[bytes]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from controlplane.file_errors import unreadable
+from controlplane.core.file_sentences import unreadable
 from controlplane.observe import Logger
 from controlplane.properties import SettingsError
 from controlplane.rest.security.hashes import BadLine, Kept

@@ -85,7 +85,7 @@ def test_a_directory_has_many(tmp_path: Path) -> None:
     [
         ("{", "cannot be parsed"),
         ("[1]", "it is no map of settings"),
-        ("", "it is no map of settings"),
+        ("# nothing", "it is no map of settings"),
         ('{"a": "b"}', "it has no name: write it into it, or say -n NAME"),
         ('{"name": "a", "b": [1]}', "the value of 'b' is no text"),
         ('{"name": "a", "config": {"name": "b"}}', "it is called a outside and b inside"),

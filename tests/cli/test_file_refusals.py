@@ -1,0 +1,130 @@
+"""Files that cannot be read, or hold something else: the same words from every command."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.__main__ import COMMANDS, main
+from tests.cli.calling import call, refusal, unprivileged
+
+COMMAND_LINES = {
+    "apply -f {}": "",
+    "diff -f {}": "",
+    "bundle import {}": "",
+    "offsets alter orders -f {} -c {log}": "",
+    "get --token @{} -c http://127.0.0.1:1": "",
+    "get --ca-file {} -c https://127.0.0.1:1": "--ca-file: ",
+    "inspect {log} --plugins {}": "--plugins: ",
+    "inspect {log} --worker-properties {}": "--worker-properties: ",
+    "config --worker-properties {}": "--worker-properties: ",
+    "plan {log} PUT /connectors/orders/config @{}": "",
+    "verify {log} {}": "",
+    "scenario run {}": "",
+    "serve {log} --port 0 --override plugins.catalogue={}": "plugins.catalogue: ",
+}
+"""Command line with a file → what stands in front of the sentence about the file."""
+
+FAILURES = {
+    "missing": "(No such file or directory): check the path",
+    "closed": "(Permission denied): check the access rights of the file and its directory",
+    "loop": "(Too many levels of symbolic links): check where the symbolic link leads",
+    "folder": "(Is a directory): name a file",
+}
+FOLDERS_TAKEN = ("apply -f {}", "diff -f {}", "scenario run {}")
+
+
+@pytest.fixture(scope="module")
+def log(histories: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An embedded log that everybody may read."""
+    log = tmp_path_factory.mktemp("refusals") / "life.db"
+    assert call("import", histories / "life-3.9.log.jsonl", log).code == 0
+    return log
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a file of each kind."""
+    (tmp_path / "closed").write_text("name=a\n", "ascii")
+    (tmp_path / "closed").chmod(0)
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "folder").mkdir()
+    for parent in (tmp_path, *tmp_path.parents[:3]):
+        parent.chmod(0o755)
+    for name in COMMANDS:  # nobody may import them later
+        main.get_command(main.make_context("controlplane", [name]), name)
+    return tmp_path
+
+
+@pytest.mark.parametrize("line", COMMAND_LINES)
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_file_that_cannot_be_read(line: str, kind: str, log: Path, folder: Path) -> None:
+    """Missing, closed, a loop of links, a folder: the same sentence from every command."""
+    if kind == "folder" and line in FOLDERS_TAKEN:
+        return
+    words = [word.format(folder / kind, log=log) for word in line.split()]
+    if kind == "closed" and "{log}" not in line:
+        with unprivileged():
+            said = call(*words)
+    elif kind == "closed":
+        return  # the log itself would have to be readable to nobody
+    else:
+        said = call(*words)
+    begin = COMMAND_LINES[line]
+    assert refusal(said) == f"{begin}{folder / kind} cannot be read {FAILURES[kind]}"
+
+
+@pytest.mark.parametrize("line", ["inspect {}", "get -c {}", "stop orders -c {}", "import {} x.db"])
+def test_a_log_behind_a_loop_of_links(line: str, folder: Path) -> None:
+    """It exists, though it leads nowhere."""
+    words = [word.format(folder / "loop") for word in line.split()]
+    assert refusal(call(*words)) == f"{folder / 'loop'} cannot be read {FAILURES['loop']}"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("apply -f {}", "connectors in JSON, YAML or .properties"),
+        ("bundle import {}", "what `bundle export` wrote"),
+        ("offsets alter orders -f {} -c {log}", "offsets as `offsets get -o json` prints them"),
+    ],
+)
+def test_a_file_that_is_no_text_or_empty(
+    line: str, expected: str, log: Path, tmp_path: Path
+) -> None:
+    """The sentence says so, and what should be in it; a picture does not just lack connectors."""
+    file = tmp_path / "picture.png"
+    words = [word.format(file, log=log) for word in line.split()]
+    for content in (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "{}".encode("utf-16"), bytes(range(256))):
+        file.write_bytes(content)
+        assert refusal(call(*words)) == f"{file} is no text in UTF-8: give {expected}"
+    file.write_bytes(b" \n")
+    assert refusal(call(*words)) == f"{file} is empty: give {expected}"
+
+
+def test_standard_input_that_is_no_text() -> None:
+    """It is called so, and not by a file that is missing."""
+    said = call("apply", "-f", "-", typed="\0\1\2")
+    assert refusal(said).startswith("standard input is no text in UTF-8: give connectors")
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\1\n\2\n", b"\xff\xfe{\0}\0\n\0"])
+def test_a_story_that_is_none(content: bytes, log: Path, tmp_path: Path) -> None:
+    """The sentence has the whole path, and what is expected."""
+    file = tmp_path / "file"
+    file.write_bytes(content)
+    said = refusal(call("verify", log, file, "--plugins", "tests/histories/catalogue.json"))
+    assert said.startswith(str(file))
+    assert said.endswith(": give the .story.jsonl of a history")
+
+
+def test_a_scenario_that_is_none(tmp_path: Path) -> None:
+    """Text or not, empty or not: the file, and what is expected."""
+    file = tmp_path / "file"
+    for content, expected in {
+        b"\x80\x81": "give a .scenario file",
+        b"": "no step in it, so nothing is shown: add `cluster w1@3.9`",
+    }.items():
+        file.write_bytes(content)
+        said = refusal(call("scenario", "run", file))
+        assert said.startswith(f"{file}: ")
+        assert said.endswith(expected)
