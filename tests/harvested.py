@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -25,7 +26,7 @@ def definitions(release: str) -> bytes:
     remembered = CACHE / f"{release}-{digest}.json"
     if not remembered.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
-        fresh = CACHE / f"{release}-{digest}.{id(path)}.new"
+        fresh = CACHE / f"{release}-{digest}.{os.getpid()}.new"
         fresh.write_bytes(jars.definitions(path))
         fresh.replace(remembered)
     return remembered.read_bytes()

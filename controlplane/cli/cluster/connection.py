@@ -45,8 +45,8 @@ async def _met(client: httpx.AsyncClient, cluster: Cluster, view: Mapping[str, s
     return api
 
 
-def over_network(cluster: Cluster) -> httpx.AsyncClient:
-    """A client for the worker behind a URL.
+def over_network(cluster: Cluster, option: str = "--cluster") -> httpx.AsyncClient:
+    """A client for the worker behind the URL that an option tells.
 
     Raises:
         Refused: the URL, the credentials or the certificates cannot be used.
@@ -59,7 +59,7 @@ def over_network(cluster: Cluster) -> httpx.AsyncClient:
             verify=_trust(cluster),
         )
     except (httpx.InvalidURL, ValueError) as failure:
-        raise Refused(f"{cluster.shown} is no URL ({failure}): check --cluster") from None
+        raise Refused(f"{cluster.shown} is no URL ({failure}): check {option}") from None
 
 
 def _base(where: str) -> httpx.URL:

@@ -106,7 +106,7 @@ def _of_worker(cluster: Cluster, release: str | None) -> tuple[Harvest, str]:
         raise Refused(f"{cluster.shown} is no URL of a worker: write --worker http://host:8083")
 
     async def asked(progress: Callable[[int, int], None]) -> tuple[Harvest, str]:
-        async with over_network(cluster) as client:
+        async with over_network(cluster, "--worker") as client:
             worker = BoundedWorker(client, cluster.shown)
             version = await version_of(worker)
             profile = _profile(release or version)

@@ -82,6 +82,12 @@ def test_a_worker_is_named_by_its_url(where: str) -> None:
     assert (said.code, "is no URL of a worker" in said.err) == (2, True)
 
 
+def test_a_url_without_a_host() -> None:
+    """The sentence names the option."""
+    said = call("plugins", "harvest", "--worker", "http://")
+    assert (said.code, "is no URL (it names no host): check --worker" in said.err) == (2, True)
+
+
 def test_nobody_listens() -> None:
     """Exit code 4, as of every command that asks a cluster; the password is not repeated."""
     said = call("plugins", "harvest", "--worker", "http://ann:secret@127.0.0.1:1")
