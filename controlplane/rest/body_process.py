@@ -81,7 +81,7 @@ async def _in_process(work: Callable[[], T]) -> T:
     try:
         assert process.stdin is not None
         assert process.stdout is not None
-        await _fed(process.stdin, pickle.dumps(work))
+        await hand_over(process.stdin, pickle.dumps(work))
         done = await process.stdout.read()
         await process.wait()
     finally:
@@ -95,7 +95,7 @@ async def _in_process(work: Callable[[], T]) -> T:
     return answer
 
 
-async def _fed(stdin: asyncio.StreamWriter, job: bytes) -> None:
+async def hand_over(stdin: asyncio.StreamWriter, job: bytes) -> None:
     """Write a job to a process in pieces, as fast as the process reads it."""
     pieces = memoryview(job)
     with suppress(ConnectionError):  # the process has ended: its empty output tells

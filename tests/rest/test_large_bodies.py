@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from typing import Any
 
 import pytest
@@ -12,7 +13,14 @@ from controlplane.core.profiles import Profile
 from controlplane.rest import bodies
 from controlplane.rest.asks import WORKERS_ORDER_BYTES
 from controlplane.rest.bodies.plain import LargeBody, Unread
-from controlplane.rest.body_process import PLAIN_BYTES, PROCESSES_MAX, THREAD_BYTES, BodyProcesses
+from controlplane.rest.body_process import (
+    PIECE_BYTES,
+    PLAIN_BYTES,
+    PROCESSES_MAX,
+    THREAD_BYTES,
+    BodyProcesses,
+    hand_over,
+)
 from controlplane.rest.errors import RestError, TooBusy
 from controlplane.rest.security.bounds import Bounds
 from controlplane.rest.security.settings import HttpLimits
@@ -91,6 +99,24 @@ async def test_few_large_bodies_are_read_at_once() -> None:
     found = await asyncio.gather(*reading, return_exceptions=True)
     assert found[1:] == [len(body)] * (PROCESSES_MAX - 1)
     assert await processes.read(len, body) == len(body)
+
+
+async def test_a_large_body_waits_for_a_process_that_does_not_read_yet() -> None:
+    """The rest is not copied before the process takes it."""
+    ours, its = socket.socketpair()
+    its.setblocking(False)
+    _, writer = await asyncio.open_connection(sock=ours)
+    job = bytes(32 * PIECE_BYTES)
+    handing = asyncio.ensure_future(hand_over(writer, job))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert writer.transport.get_write_buffer_size() <= 2 * PIECE_BYTES
+    loop, read = asyncio.get_running_loop(), 0
+    while piece := await loop.sock_recv(its, PIECE_BYTES):
+        read += len(piece)
+    assert read == len(job)
+    await handing
+    its.close()
 
 
 async def test_thousands_of_partitions_are_altered_in_one_request() -> None:
