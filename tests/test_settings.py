@@ -87,7 +87,7 @@ def test_what_a_fold_needs(worker: Worker) -> None:
 
 @pytest.mark.parametrize(
     ("told", "exactly_once"),
-    [("disabled", False), ("preparing", False), ("enabled", True), ("ENABLED", True), ("", False)],
+    [("disabled", False), ("preparing", False), ("enabled", True), ("ENABLED", True)],
 )
 def test_exactly_once(worker: Worker, told: str, exactly_once: bool) -> None:
     """Only a worker with the support enabled skips aborted records; one that prepares does not."""

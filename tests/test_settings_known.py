@@ -188,8 +188,8 @@ def _kafkas_text(value: Any) -> str:
 
 
 ELSEWISE = {
-    "": "counts as none",
-    " ": "counts as none",
+    "": "counts as none, unless it is refused: see below",
+    " ": "counts as none, unless it is refused",
     "-1": "a time below 0 means nothing",
     "a,,b": "an empty part of a list is refused by 4.x only (KIP-1161)",
 }
@@ -231,3 +231,27 @@ def _meant(table: type[msgspec.Struct], key: str, text: str) -> str | None:
 def _lower(text: str | None) -> str | None:
     """A choice is kept as it was written by Kafka, and as it is called by us."""
     return None if text is None else text.lower()
+
+
+WOULD_NOT_START = {
+    *("group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic"),
+}
+"""Settings that `ConfigDef` takes empty. Brokers refuse a group and a topic with an empty name."""
+
+LISTS_OF_4 = {"admin.listeners", "config.providers", "plugin.path"}
+"""Lists that may be empty up to 3.9; where 4.x refuses them (KIP-1161), they are taken here."""
+
+
+@pytest.mark.java
+def test_what_kafka_refuses_empty_is_refused(judge: Path) -> None:
+    """A line without a value is no default: numbers, choices, classes, names that are needed."""
+    kafkas = asked(judge, NEWEST).keys
+    theirs = {key for key in ours() if key in kafkas and kafkas[key].parsed[""] is None}
+    mine = {
+        key
+        for table in SETTINGS
+        for key in keys(table)
+        if key in kafkas and _meant(table, key, "") is None
+    }
+    assert mine - WOULD_NOT_START == theirs - LISTS_OF_4
+    assert mine >= WOULD_NOT_START | {"bootstrap.servers", "key.converter", "security.protocol"}

@@ -78,6 +78,53 @@ def test_what_is_empty_is_not_told(file: Path) -> None:
         assert told(found, "group.id") == ("of-file", f"{file}:2")
 
 
+EMPTY = "is empty: use a text, or leave it out"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("group.id=", f"group.id {EMPTY}"),
+        ("config.storage.topic = \t", f"config.storage.topic {EMPTY}"),
+        ("key.converter", f"key.converter {EMPTY}"),
+        ("rest.port:", "rest.port is empty: use a whole number from 0 to 65535, or leave it out"),
+        ("topic.tracking.enable=", "topic.tracking.enable is empty: use true or false, or leave"),
+        ("listeners=", "listeners is empty: use a list with commas, or leave it out"),
+    ],
+)
+def test_an_empty_line_of_a_file_is_no_default(tmp_path: Path, line: str, says: str) -> None:
+    """Kafka refuses it, or no worker starts with it: the sentence names the line."""
+    path = tmp_path / "worker.properties"
+    path.write_text(f"# settings\n{line}\n", "ascii")
+    with pytest.raises(SettingsError) as refused:
+        configuration(file=path).settings(WorkerSettings)
+    assert str(refused.value).startswith(f"{path}:2: {says}")
+
+
+def test_an_empty_line_under_a_stronger_value_does_not_matter(tmp_path: Path) -> None:
+    """The line is not what counts."""
+    path = tmp_path / "worker.properties"
+    path.write_text("group.id=\n", "ascii")
+    found = configuration(variables={"CONTROLPLANE_GROUP_ID": "fleet"}, file=path)
+    assert told(found, "group.id") == ("fleet", "CONTROLPLANE_GROUP_ID")
+
+
+def test_a_file_in_a_variable_is_held_to_the_same() -> None:
+    """Its lines are not variables that an image passes on."""
+    with pytest.raises(SettingsError, match=r"KAFKA_CONNECT_CONFIGURATION:1: group\.id is empty"):
+        configuration(variables={"KAFKA_CONNECT_CONFIGURATION": "group.id="}).settings(
+            WorkerSettings
+        )
+
+
+def test_an_empty_list_or_text_that_may_be_empty(tmp_path: Path) -> None:
+    """It means itself: no path of plugins, nobody to be told."""
+    path = tmp_path / "worker.properties"
+    path.write_text("plugin.path=\nconfig.providers=\nadmin.listeners=\n", "ascii")
+    assert [*configuration(file=path).empty(WorkerSettings)] == []
+    assert configuration(file=path).settings(WorkerSettings).admin_listeners == ()
+
+
 @pytest.mark.parametrize(
     ("name", "key"),
     [

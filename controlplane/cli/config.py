@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from controlplane.cli.configuring import tables, unknown_keys, worker_options
+from controlplane.cli.configuring import empty_settings, tables, unknown_keys, worker_options
 from controlplane.cli.options import output_option
 from controlplane.cli.printing import note, print_json
 from controlplane.cli.tables import table
@@ -71,8 +71,8 @@ def config(configuration: Configuration, *, everything: bool, output: str) -> No
     """
     shown = _shown(configuration)
     _check(configuration)
-    for one in shown.unknown:
-        note(f"Warning: {one}")
+    for sentence in (*shown.unknown, *empty_settings(configuration)):
+        note(f"Warning: {sentence}")
     if output == "json":
         print_json(msgspec.to_builtins(shown))
     else:

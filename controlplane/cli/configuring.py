@@ -185,7 +185,9 @@ def _told_by_flags(flags: Mapping[str, str | None], overrides: tuple[str, ...]) 
     for key, equals, _ in pairs:
         if not key or not equals:
             raise SettingsError(f"{OVERRIDE}: {key!r} is no setting: write it like group.id=fleet")
-    named = [(_flag(name), TOPICS[name][0], value) for name, value in flags.items() if value]
+    named = [
+        (_flag(name), TOPICS[name][0], value) for name, value in flags.items() if value is not None
+    ]
     return told_by_flags([*((OVERRIDE, key.strip(), value) for key, _, value in pairs), *named])
 
 
@@ -211,13 +213,28 @@ def _imported(place: str) -> type[msgspec.Struct]:
 def unknown_keys(configuration: Configuration) -> list[Unknown]:
     """Keys that somebody told and that mean nothing to anybody."""
     told = configuration.told
-    asked = [prefix for prefix in LIMITS if any(key.startswith(prefix) for key in told)]
+    asked = _asked(configuration)
     counting = chain.from_iterable(keys(*table) for table in tables(asked).items())
     return unknown(told, counting)
 
 
+def empty_settings(configuration: Configuration) -> list[str]:
+    """A sentence for each setting that a file or a flag leaves empty, and that has no effect so."""
+    read = tables(_asked(configuration)).items()
+    found = chain.from_iterable(configuration.empty(*table) for table in read)
+    return [f"{source}: {key} is empty and counts as not set" for key, source in found]
+
+
+def _asked(configuration: Configuration) -> list[str]:
+    """The prefixes of limits of which somebody tells a key."""
+    told = configuration.keys
+    return [prefix for prefix in LIMITS if any(key.startswith(prefix) for key in told)]
+
+
 def warn_of_unknown(configuration: Configuration) -> None:
-    """Say which keys mean nothing: a slip in a key is a setting that was not made."""
+    """Say which keys mean nothing, and which values: a slip is a setting that was not made."""
+    for sentence in empty_settings(configuration):
+        note(f"Warning: {sentence}")
     found = unknown_keys(configuration)
     for one in found[:UNKNOWN_SHOWN]:
         note(f"Warning: {one}")

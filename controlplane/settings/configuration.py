@@ -12,7 +12,7 @@ from msgspec import inspect
 
 from controlplane.core.java import trim
 from controlplane.properties import SettingsError
-from controlplane.settings.kinds import BadValue, extra, read, texts
+from controlplane.settings.kinds import BadValue, extra, means_nothing, read, refused_empty, texts
 from controlplane.settings.providers import Providers
 from controlplane.settings.sources import DEFAULT, Source, Telling, Told
 
@@ -33,7 +33,12 @@ class Effective(NamedTuple):
 
 
 class Configuration:
-    """What several sources tell, the strongest first. An empty value counts as none."""
+    """What several sources tell, the strongest first.
+
+    An empty value counts as none. In a file or a flag it is refused where Kafka refuses it, or a
+    worker with it would not start; an environment variable may be empty, for images pass on those
+    that nobody has set.
+    """
 
     def __init__(
         self, *tellings: Telling, variables: Mapping[str, str] = MappingProxyType({})
@@ -46,6 +51,11 @@ class Configuration:
         """What is told, key by key, by the strongest source that does."""
         keys = dict.fromkeys(chain.from_iterable(reversed(self._tellings)))
         return {key: told for key in keys if (told := self._told(key))}
+
+    @property
+    def keys(self) -> set[str]:
+        """Every key that is told, empty or not."""
+        return {*chain.from_iterable(self._tellings)}
 
     def only(self, trusted: Callable[[Source], bool]) -> "Configuration":
         """What some of the sources tell."""
@@ -92,8 +102,29 @@ class Configuration:
         with self._blaming():
             return of(settings)
 
+    def empty(self, table: type[msgspec.Struct], prefix: str = "") -> Iterator[tuple[str, Source]]:
+        """Settings of a table that a file or a flag leaves empty, and that count as not told."""
+        for key, field in _keyed(table, prefix):
+            if isinstance(field.type, inspect.StructType):
+                yield from self.empty(field.type.cls, key + ".")
+            elif (source := self._empty_in(key)) and means_nothing(field.type, field.default):
+                yield key, source
+
+    def _empty_in(self, key: str) -> Source | None:
+        """The file or flag in which a value is empty, if no stronger source tells one."""
+        for telling in self._tellings:
+            told = telling.get(key)
+            if told is not None and trim(told.text):
+                return None
+            if told is not None and (told.source.kind != "environment" or told.source.line):
+                return told.source
+        return None
+
     def _effective(self, key: str, field: inspect.Field) -> Effective:
-        told = self._told(key, empty=bool(extra(field.type, "empty")))
+        empty_in = self._empty_in(key)
+        if empty_in is not None and (allowed := refused_empty(field.type)):
+            raise SettingsError(f"{empty_in}: {key} is empty: use {allowed}, or leave it out")
+        told = self._told(key, empty=extra(field.type, "empty") is True)
         idle = extra(field.type, "idle") or ""
         if told is None:
             return Effective(key, field.default, DEFAULT, idle=idle)

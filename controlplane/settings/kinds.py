@@ -7,9 +7,9 @@ be written in any case.
 import re
 from collections.abc import Callable
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from msgspec import inspect
+from msgspec import Meta, inspect
 
 from controlplane.core.java import trim
 from controlplane.core.redact import redacted_value
@@ -96,6 +96,33 @@ def _cut(text: str) -> str:
 def extra(kind: inspect.Type, name: str) -> Any:
     """What the table says of a setting beside its type (`Meta(extra=…)`)."""
     return (kind.extra or {}).get(name) if isinstance(kind, inspect.Metadata) else None
+
+
+REFUSED: Final = Meta(extra={"empty": "refused"})
+"""Annotates a text that must not be empty, as Kafka says, or as a worker finds when it starts."""
+
+
+def refused_empty(kind: inspect.Type) -> str:
+    """What is allowed in a setting that must not be empty, in words; empty: it may be empty.
+
+    `ConfigDef` refuses an empty number, boolean, choice or class.
+    """
+    kinds = _plain(kind)
+    means = extra(kind, "empty")
+    typed = any(isinstance(one, _TYPED) for one in kinds)
+    return _allowed(kinds) if means == "refused" or (typed and means is not True) else ""
+
+
+_TYPED = (inspect.BoolType, inspect.IntType, inspect.LiteralType)
+
+
+def means_nothing(kind: inspect.Type, default: Any) -> bool:
+    """Whether an empty value of a setting is passed over in favour of a default other than it.
+
+    An empty list is the default of each list that may be empty.
+    """
+    lists = any(isinstance(one, inspect.VarTupleType) for one in _plain(kind))
+    return not lists and default != "" and extra(kind, "empty") is None and not refused_empty(kind)
 
 
 def _plain(kind: inspect.Type) -> tuple[inspect.Type, ...]:

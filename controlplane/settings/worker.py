@@ -14,7 +14,7 @@ from controlplane.core.context import Worker
 from controlplane.core.moments import shown
 from controlplane.core.state import Topics
 from controlplane.core.topic_names import ALLOWED, is_legal
-from controlplane.settings.kinds import BadValue
+from controlplane.settings.kinds import REFUSED, BadValue
 
 INT_MAX = 2**31 - 1
 """Kafka's INT."""
@@ -40,19 +40,19 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     # --- the cluster and its topics -----------------------------------------------------------
 
-    bootstrap_servers: str | None = None
+    bootstrap_servers: Annotated[str | None, REFUSED] = None
     """The brokers, `host:port[,host:port]`, of a log that is called `kafka://` and no more. No
     default, as in 4.x: a guess would be another cluster."""
 
-    group_id: str = "connect-cluster"
+    group_id: Annotated[str, REFUSED] = "connect-cluster"
     """The cluster's name: the transactional ids of its tasks begin with it. Kafka has no default;
     this is the one of its sample file, as are those of the topics."""
 
-    config_storage_topic: str = "connect-configs"
-    offset_storage_topic: str = "connect-offsets"
-    status_storage_topic: str = "connect-status"
+    config_storage_topic: Annotated[str, REFUSED] = "connect-configs"
+    offset_storage_topic: Annotated[str, REFUSED] = "connect-offsets"
+    status_storage_topic: Annotated[str, REFUSED] = "connect-status"
 
-    command_storage_topic: str = "connect-commands"
+    command_storage_topic: Annotated[str, REFUSED] = "connect-commands"
     """Ours: commands with their plans and outcomes. A Java worker does not know it."""
 
     offset_storage_partitions: _Partitions = 25
@@ -87,19 +87,19 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     consumer_group_id: str | None = None
     """The group of every sink connector that does not override it; else `connect-<name>`."""
 
-    key_converter: str | None = None
+    key_converter: Annotated[str | None, REFUSED] = None
     """What connectors use that name none; configs are validated by it, and records converted where
     connectors run. Of the values and the headers, too."""
 
-    value_converter: str | None = None
-    header_converter: str = Worker().header_converter
+    value_converter: Annotated[str | None, REFUSED] = None
+    header_converter: Annotated[str, REFUSED] = Worker().header_converter
 
     config_providers: tuple[str, ...] = ()
     """KIP-297: names of those who know the values that are written `${name:path:key}`."""
 
     # --- the REST interface -------------------------------------------------------------------
 
-    listeners: tuple[str, ...] = ()
+    listeners: Annotated[tuple[str, ...], REFUSED] = ()
     """Where to listen, as URLs; the first counts. Kafka's default is port 8083 of every interface;
     ours, of this machine only."""
 

@@ -278,3 +278,37 @@ def test_paths_of_files_with_secrets_are_shown(worker: Path) -> None:
     shown = lines(show("--worker-properties", worker, *told, *secret))
     assert {key: shown[key][0] for key in files} == files
     assert shown["ssl.keystore.password"][0] == "[hidden]"
+
+
+def test_an_empty_value_is_said(tmp_path: Path) -> None:
+    """It may be empty to Kafka, and counts as not set: a warning beside the answer."""
+    file = tmp_path / "worker.properties"
+    file.write_text("rest.host.name=\nssl.keystore.location=\nplugin.path=\n", "ascii")
+    warnings = [
+        f"Warning: {file}:{line}: {key} is empty and counts as not set"
+        for line, key in ((1, "rest.host.name"), (2, "ssl.keystore.location"))
+    ]
+    log = "tests/histories/life-3.9.log.jsonl"
+    for words in (("config",), ("inspect", log)):
+        said = call(*words, "--worker-properties", file)
+        assert (said.code, said.err.splitlines()) == (0, warnings)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--config-topic", ""), "--config-topic: config.storage.topic is empty"),
+        (("--override", "group.id="), "--override: group.id is empty"),
+        (("--override", "status.storage.partitions= "), "status.storage.partitions is empty"),
+    ],
+)
+def test_an_empty_flag_is_refused(words: tuple[str, ...], says: str) -> None:
+    """A variable of the shell that is not set is not the default."""
+    assert says in refusal(call("config", *words))
+
+
+def test_an_empty_file_of_credentials_lets_nobody_in_by_mistake() -> None:
+    """Without it the service would ask nobody for a login."""
+    for key in ("auth.token.file", "auth.password.file", "auth.proxy.header"):
+        said = call("serve", "nowhere.db", "--port", "0", "--override", f"{key}=")
+        assert f"--override: {key} is empty: use a text, or leave it out" in refusal(said)

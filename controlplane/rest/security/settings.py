@@ -1,8 +1,10 @@
 """Every setting of who is let in (`auth.`) and of how much is taken at once (`http.`)."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+
+from controlplane.settings.kinds import REFUSED
 
 RoleName = Literal["view", "operate", "administer"]
 
@@ -10,13 +12,13 @@ RoleName = Literal["view", "operate", "administer"]
 class AuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How people and programs prove who they are. Nothing told: whoever reaches us is let in."""
 
-    password_file: str | None = None
+    password_file: Annotated[str | None, REFUSED] = None
     """Lines of `name:role:$scrypt$…`; asked for by basic authentication."""
 
-    token_file: str | None = None
+    token_file: Annotated[str | None, REFUSED] = None
     """Lines of `name:role:` and the token's SHA-256 in hex; sent as `Authorization: Bearer`."""
 
-    proxy_header: str | None = None
+    proxy_header: Annotated[str | None, REFUSED] = None
     """The header in which a proxy tells whom it has let in, e. g. `X-Forwarded-User`."""
 
     proxy_addresses: tuple[str, ...] = ()
