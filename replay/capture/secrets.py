@@ -54,10 +54,12 @@ class Secrets:
         hidden = batch.topic in self._topics
         if not hidden and not batch.headers:
             return batch
-        pairs = zip(batch.keys, batch.values, strict=True)
-        values = [self._value(*pair) for pair in pairs] if hidden else batch.values
-        if batch.topic == self._commands:
+        values = batch.values
+        if batch.topic == self._commands:  # first: what is hidden in a draft is no secret then
             values = [value and _DRAFT.sub(self._draft, value) for value in values]
+        if hidden:
+            pairs = zip(batch.keys, values, strict=True)
+            values = [self._value(*pair) for pair in pairs]
         return Decoded(
             batch.topic,
             batch.partition,

@@ -32,7 +32,7 @@ from controlplane.core.jackson_text import (
 from controlplane.core.java import utf16_units
 from controlplane.core.profiles import PROFILES, Profile
 from controlplane.core.undecodable import Undecodable
-from replay.capture import unparsed_text
+from replay.capture import encoded_text, unparsed_text
 
 Hide = Callable[[bytes], str]
 """A secret's bytes → the text in its place."""
@@ -73,14 +73,20 @@ def without_secrets_in_header(name: str, value: bytes, hide: Hide) -> bytes:
         return without_secrets(value, hide, {})
     if "\0" in text or text.lstrip()[:1] in ("{", "[", '"', "\ufeff"):
         return without_secrets(value, hide, {})
-    return redact.text_without(text, lambda part: hide(part.encode())).encode()
+    return _text_without(text, lambda part: hide(part.encode())).encode()
+
+
+def _text_without(text: str, hide: Callable[[str], str]) -> str:
+    """A text without the secrets in it, those in base64 and hex included."""
+    return redact.text_without(encoded_text.without_secrets(text, hide), hide)
 
 
 def _is_plain(value: bytes) -> bool:
     """Whether a value is JSON in UTF-8 without any trace of a secret."""
     try:
         _SYNTAX.decode(value)
-        return not redact.may_hold_secrets(value.decode())
+        text = value.decode()
+        return not (redact.may_hold_secrets(text) or encoded_text.may_hold_secrets(text))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
 
@@ -168,7 +174,7 @@ class _Walk:
         self._at = found.end()
         strict = self._names._replace(encoded_surrogates=False)
         halves = self._decoded(strict, found[1]) is None
-        hidden = redact.text_without(name, lambda part: self._hidden_part(part, halves=halves))
+        hidden = _text_without(name, lambda part: self._hidden_part(part, halves=halves))
         if hidden != name:
             self._put(_quoted(hidden, halves=halves), found.start(1) - 1, found.end(1) + 1)
         return name
@@ -209,7 +215,7 @@ class _Walk:
         """
         if self._special and len(self._open) == 1 and name in self._special:
             return text and self._special[name](text) + (_HALF if halves else "")
-        without = redact.replaced if self._secret else redact.text_without
+        without = redact.replaced if self._secret else _text_without
         return without(text, lambda part: self._hidden_part(part, halves=halves))
 
     def _hidden_part(self, part: str, *, halves: bool) -> str:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from pathlib import Path
 
 import msgspec
@@ -102,6 +102,49 @@ def test_wherever_it_stands(value: bytes, key_file: Path) -> None:
 def test_long_words_stay(text: bytes) -> None:
     """Any word of eight letters could be base64; only one that decodes to a secret counts."""
     assert through(dropped(Topics()), config(text)) == text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"properties":{"note":"cGFzc3dvcmQ9aHVudGVyMg=="}}',
+        b'{"properties":{"note":"see data:text/plain,cGFzc3dvcmQ9aHVudGVyMg"}}',
+        b'{"properties":{"note":"70617373776F72643D68756E74657232"}}',
+        b'{"properties":{"{\\"cGFzc3dvcmQ9aHVudGVyMg==\\"}":"x"}}',
+        b'{"properties":{"note":"cGFzc3dv\\ncmQ9aHVudGVyMg=="}}',
+    ],
+)
+def test_base64_and_hex_disguise_no_secret_in_json(value: bytes, key_file: Path) -> None:
+    """As in a text that is no JSON: the whole run is hidden, everything around it stays."""
+    assert b"[hidden]" in through(dropped(Topics()), config(value))
+    for secrets in (dropped(Topics()), encrypted(Topics(), key_file)):
+        archived = through(secrets, config(value))
+        assert b"cGFzc3dv" not in archived
+        assert b"70617373" not in archived
+        assert through(secrets, config(archived)) == archived
+
+
+@pytest.mark.parametrize(
+    "text", [b"a monkey on a keyboard", b"\x89PNG\r\n\x1a\n pass", bytes(range(48))]
+)
+def test_harmless_base64_stays(text: bytes, key_file: Path) -> None:
+    """A word like `key` in it is no secret yet: something has to be assigned to it."""
+    value = (
+        b'{"properties":{"icon":"' + b64encode(text) + b'","class":"io.example.KeyValueSource"}}'
+    )
+    for secrets in (dropped(Topics()), encrypted(Topics(), key_file)):
+        assert through(secrets, config(value)) == value
+
+
+def test_a_planned_record_stays_base64(key_file: Path) -> None:
+    """Its value is base64 in a record of the command topic; the secret in it is hidden there."""
+    draft = b'{"plan":[{"key":"YQ==","value":"' + b64encode(PASSWORD) + b'"}]}'
+    for secrets in (dropped(Topics()), encrypted(Topics(), key_file)):
+        entry = Entry("connect-commands", 0, 0, 1, b"c", draft)
+        archived = msgspec.json.decode(through(secrets, entry))
+        planned = msgspec.json.decode(b64decode(archived["plan"][0]["value"], validate=True))
+        assert planned["properties"]["name"] == "a"
+        assert planned["properties"]["db.password"].startswith(("[hidden]", "${encrypted:"))
 
 
 @given(logs())

@@ -45,3 +45,15 @@ async def test_not_of_a_release() -> None:
     async with asked() as (_, client):
         answer = await client.get("/compat/3.9/targets")
         assert answer.json() == {"error_code": 404, "message": "HTTP 404 Not Found"}
+
+
+async def test_targets_speak_the_words_of_a_creation() -> None:
+    """RUNNING for STARTED, as KIP-980 has it: what is shown can be sent as `initial_state`."""
+    async with asked() as (_, client):
+        for word in ("RUNNING", "PAUSED", "STOPPED"):
+            body = {"name": word, "config": ORDERS, "initial_state": word}
+            assert (await client.post("/connectors", json=body)).status_code == 201
+            told = await client.get("/targets", params={"connector": word})
+            assert told.json()["targets"] == {word: word}
+        body = {"name": "x", "config": ORDERS, "initial_state": "STARTED"}
+        assert (await client.post("/connectors", json=body)).status_code == 400

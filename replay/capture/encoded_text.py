@@ -1,0 +1,71 @@
+"""Base64 and hex in texts: what they hold, and texts without the secrets in them.
+
+Every run of letters and digits is decoded once, from base64 at each alignment and from hex. A run
+counts as a secret if the decoded text spells one (`password=…`). Any other run stays: nothing tells
+a key without such a word from a picture.
+"""
+
+import re
+from binascii import a2b_base64
+from collections.abc import Callable
+from typing import Final
+
+from controlplane.core import redact
+
+_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}(?:\s*\n\s*[A-Za-z0-9+/_-]{4,})*={0,2}")
+"""Base64 may be broken into lines."""
+
+_HEX: Final = re.compile(r"(?:[0-9A-Fa-f]{2}){5,}")
+_PRINTABLE: Final = re.compile(rb"[\t\n\r\x20-\x7e]{5,}")
+_QUANTUM: Final = 4
+"""Characters of base64 that stand for whole bytes together."""
+
+_BETWEEN: Final = b"\1"
+_ZEROS: Final = "A" * 2 * _QUANTUM
+
+_REPLACED: Final = re.compile(r"""[\s\\"']*(?:\[hidden\]|\$\{encrypted:[^{}]*\})[\s\\"']*""")
+"""What stands in place of a secret, with its quotes."""
+
+_PLAIN: Final = str.maketrans("-_", "+/", " \t\r\n=")
+
+
+def may_hold_secrets(text: str) -> bool:
+    """False if no run of a text holds a secret, or the name of one.
+
+    Only printable stretches count, with NULs (UTF-16) or without: what is decoded from words is
+    noise, and has escapes in it.
+    """
+    decoded = _decoded(_RUN.findall(text))
+    stretches = _PRINTABLE.findall(decoded) + _PRINTABLE.findall(decoded.replace(b"\0", b""))
+    return bool(stretches) and redact.may_hold_secrets(_BETWEEN.join(stretches).decode())
+
+
+def _decoded(runs: list[str]) -> bytes:
+    """Runs decoded in each way, with `_BETWEEN` between what is decoded."""
+    # A stands for zeros, so runs that begin at multiples of four can be decoded together.
+    plain = "\0".join(runs).translate(_PLAIN).split("\0")
+    joined = "".join(run + _ZEROS[len(run) % _QUANTUM :] for run in plain)
+    end = len(joined) - _QUANTUM
+    decoded = [a2b_base64(joined[start : end + start]) for start in range(_QUANTUM)]
+    decoded += [bytes.fromhex(one) for run in runs for one in _HEX.findall(run)]
+    return _BETWEEN.join(decoded)
+
+
+def without_secrets(text: str, hide: Callable[[str], str]) -> str:
+    """A text in which every run is hidden that spells a secret."""
+    if not may_hold_secrets(text):
+        return text
+    return _RUN.sub(lambda run: hide(run[0]) if _spells(_decoded([run[0]])) else run[0], text)
+
+
+def _spells(decoded: bytes) -> bool:
+    """True if a secret is spelled in decoded texts, and is not hidden yet."""
+    secrets: list[str] = []
+
+    def found(secret: str) -> str:
+        secrets.append(secret)
+        return secret
+
+    for text in decoded.split(_BETWEEN):
+        redact.text_without(text.decode("latin-1"), found)
+    return not all(map(_REPLACED.fullmatch, secrets))
