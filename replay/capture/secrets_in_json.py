@@ -258,11 +258,12 @@ class _Walk:
 def _stopping(unit: str) -> str:
     """A unit that stops each reader where this one does (empty: the end of a broken document).
 
-    A zero at the beginning would change by which encoding the document is read.
+    A zero at the beginning would change by which encoding the document is read. Half of a pair
+    would be read differently without its other half.
     """
     if unit == "\0":
         return "!"
-    return "x" if not unit or unit.isalnum() else unit
+    return "x" if not unit or unit.isalnum() or _has_halves(unit) else unit
 
 
 def _utf8(text: str) -> bytes:

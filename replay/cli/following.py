@@ -94,8 +94,19 @@ async def run(sources: Sequence[Source], job: Job) -> bool:
     failed = [one for one in looks if one.error]
     for one in failed:
         _tell(one, job, is_tried_again=one.source in living)
+    _tell_what_follows([one.source for one in looks if one.captured and one.source in living], job)
     done = await asyncio.gather(_go_on(living, job), _stream(streamed, job))
     return all(done) and all(one.source in living for one in failed)
+
+
+def _tell_what_follows(living: list[Source], job: Job) -> None:
+    """Say that the command does not end by itself: a waiting command prints nothing."""
+    if living:
+        called = ", ".join(one.called for one in living)
+        click.echo(
+            f"{called}: looked at again every {job.pause_s:g} s until Ctrl-C; --once looks once",
+            err=True,
+        )
 
 
 async def _go_on(living: list[Source], job: Job) -> bool:

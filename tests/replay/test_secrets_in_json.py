@@ -323,6 +323,7 @@ def unescaped(text: str) -> Iterator[str]:
 
 @given(values)
 @example(b'{"properties":{"note":"cGFzc3dvcmQ9aHVudGVyMg=="}}')
+@example('{"token":"["😀hunter2"]}'.encode("utf-16-be"))
 @example(b'\x00{"properties":{}} password=hunter2')
 @example(b'\0\0\0{"properties":{}} password=hunter2')
 @example(b'{\0\0\0"properties":{}} password=hunter2')

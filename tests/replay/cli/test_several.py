@@ -155,6 +155,18 @@ def test_a_cluster_that_is_away_when_a_capture_begins_is_tried_again(tmp_path: P
     assert {line.partition(": ")[0] for line in told} == {"nobody"}
 
 
+def test_a_capture_that_goes_on_says_so(tmp_path: Path) -> None:
+    """Else it prints a table and waits, as if it hung."""
+    asyncio.run(write(tmp_path / "a.db", b"connector-1"))
+    log = f"a={tmp_path / 'a.db'}"
+    with started("capture", log, LIFE, tmp_path / "archive", "--every", "0.1") as capture:
+        assert capture.stderr is not None
+        told = iter(capture.stderr.readline, "")
+        assert "a: looked at again every 0.1 s until Ctrl-C; --once looks once\n" in told
+        capture.send_signal(signal.SIGINT)
+        capture.communicate()
+
+
 def test_an_outage_is_waited_out(tmp_path: Path) -> None:
     """Though nothing else is left to be looked at."""
     with started("capture", NOBODY, LIFE, tmp_path, "--every", "0.1") as capture:
