@@ -43,9 +43,11 @@ ALIKE = 0.6
 
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = ALIKE) -> str:
-    """The question behind a sentence about a word that is unknown; empty if nothing is alike."""
-    meant = [repr(one) for one in get_close_matches(word, [*known], cutoff=cutoff)]
-    return f" Did you mean {' or '.join(meant)}?" if meant else ""
+    """The question behind a sentence about an unknown word, as click words it; may be empty."""
+    meant = sorted(map(repr, get_close_matches(word, [*known], cutoff=cutoff)))
+    if len(meant) > 1:
+        return f" (Did you mean one of: {', '.join(meant)}?)"
+    return f" Did you mean {meant[0]}?" if meant else ""
 
 
 def check_command(group: click.Group, ctx: click.Context, name: str) -> None:

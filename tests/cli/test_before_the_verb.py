@@ -127,6 +127,12 @@ def test_a_reader_of_the_help_may_leave_early(program: str, words: str) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_several_guesses_are_worded_as_those_about_options() -> None:
+    """The same words for commands as for options."""
+    assert "'comands'. Did you mean 'commands'?" in call("comands").err
+    assert "'sto'. (Did you mean one of: 'history', 'stop'?)" in call("sto").err
+
+
 def test_replay_guesses_commands() -> None:
     """The other command has the same manners."""
     done = subprocess.run(
