@@ -26,6 +26,10 @@ _OCTAL = re.compile(r"0?o?[0-7]{3}")
 _DRAFT = ".controlplane-draft"
 """Suffix of drafts. A draft is locked while its process lives: an unlocked one is abandoned."""
 
+_VANISHED_MOST = 10
+"""Drafts that may vanish while they are made. Some file systems, like `/proc`, refuse each new one
+as if it had vanished."""
+
 _NAME_BYTES = 200
 """How much of a file's name goes into the name of its draft; file systems take 255 bytes."""
 
@@ -166,6 +170,7 @@ def _draft(place: Path, new: Callable[[Path], int]) -> Iterator[Path]:
 
 def _locked_draft(place: Path, new: Callable[[Path], int]) -> tuple[Path, int]:
     """Make a draft under the first free name. Who removes abandoned ones may be faster."""
+    vanished = 0
     for attempt in count():
         draft = place.with_name(f".{_cut(place.name)}.{attempt}{_DRAFT}")
         try:
@@ -173,7 +178,8 @@ def _locked_draft(place: Path, new: Callable[[Path], int]) -> tuple[Path, int]:
         except FileExistsError:
             continue
         except FileNotFoundError:
-            if not place.parent.is_dir():
+            vanished += 1
+            if vanished > _VANISHED_MOST or not place.parent.is_dir():
                 raise
             continue
         with suppress(OSError):  # a file system without locks, or somebody who removes it

@@ -20,6 +20,7 @@ from controlplane.private_files import (
     replacing,
 )
 from tests.modes import modes
+from tests.patience import PATIENCE_S
 
 KILLED = """
 import os, signal, sys
@@ -141,6 +142,20 @@ def test_a_very_long_name(tmp_path: Path) -> None:
     with replacing(path) as draft:
         draft.write_text("x")
     assert path.read_text() == "x"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+def test_a_file_system_that_takes_no_files() -> None:
+    """`/proc` refuses each new name as if its folder were gone; a writer ends nevertheless."""
+    command = (
+        "from pathlib import Path; from controlplane.private_files import replacing;"
+        "replacing(Path('/proc/file')).__enter__()"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", command], capture_output=True, timeout=PATIENCE_S, check=False
+    )
+    assert said.returncode == 1
+    assert b"FileNotFoundError" in said.stderr
 
 
 def test_the_parent_of_a_new_folder_is_synced(

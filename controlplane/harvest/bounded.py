@@ -72,7 +72,7 @@ class BoundedWorker:
             raise NoAnswer(f"{self.name} gave no answer to {asked} ({why})") from None
         if not success:
             raise Refusal(_message(answer))
-        return decoded(answer, kind, f"{self.name} to {asked}")
+        return decoded(answer, kind, self.name, asked)
 
     async def _answer(self, method: str, path: str, body: bytes | None) -> tuple[bool, bytes]:
         headers = {"accept": "application/json", "accept-encoding": "identity"}

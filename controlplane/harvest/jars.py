@@ -88,8 +88,9 @@ def jars_in(folder: Path) -> list[Path]:
             f"{folder} holds no connect-runtime-*.jar: name the folder of Kafka's jars (libs/ of a "
             "download), with the jars of other plugins in it or beneath it"
         )
-    if len({path.name for path in connects}) > 1:
-        names = ", ".join(path.name for path in connects[:CONNECTS_SHOWN])
+    distinct = sorted({path.name for path in connects})
+    if len(distinct) > 1:
+        names = ", ".join(distinct[:CONNECTS_SHOWN])
         raise HarvestError(f"{folder} holds several releases ({names}): name a folder of one")
     # A plugin may bring classes of Kafka, too: Kafka's own have to be found before them.
     return sorted(found, key=lambda path: (path.parent != connects[0].parent, path))
@@ -146,7 +147,7 @@ def definitions(class_path: str) -> bytes:
         told.seek(0)
         lines = told.read().splitlines()
     if not lines or not lines[-1].startswith(b"{"):
-        raise HarvestError(f"Kafka's classes cannot be asked: {_complaint(said)}")
+        raise HarvestError(_complaint(said))
     return lines[-1]
 
 
@@ -174,6 +175,8 @@ def _run(command: Sequence[str], told: Any) -> str:
 _INSTALL = "install a JDK (11 or newer; Kafka 4 needs 17), or name it in JAVA_HOME"
 _NO_COMPILER = ("jdk.compiler", "Could not find or load main class", "Unrecognized option")
 """Words of a Java that cannot run a source file."""
+_MISSING = re.compile(r"error: (package [\w.]+) does not exist")
+"""Words of a JDK about a package that is in none of the jars."""
 _TOO_OLD = ("class file has wrong version", "UnsupportedClassVersionError")
 """Words of a JDK about classes that need a newer one."""
 
@@ -192,9 +195,12 @@ def _escaped(text: str) -> str:
 
 
 def _complaint(said: str) -> str:
-    """The line of an error, without what Kafka logs."""
+    """A sentence about the first error, without what Kafka logs."""
+    if missing := _MISSING.search(said):
+        return f"the jars lack {missing[1]}: name the folder with all jars of Kafka (libs/)"
     lines = [line for line in said.splitlines() if "rror" in line or "xception" in line]
-    return short((lines or ["it does not say why"])[0])
+    why = short((lines or ["it does not say why"])[0])
+    return f"Kafka's classes cannot be asked: {why}"
 
 
 def _definitions(told: _Told, own: Own, profile: Profile) -> Mapping[str, Any]:

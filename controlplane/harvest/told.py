@@ -135,8 +135,8 @@ def _understood(words: str) -> bool:
 _Decoded = TypeVar("_Decoded")
 
 
-def decoded(text: bytes, kind: type[_Decoded], source: str) -> _Decoded:
-    """A JSON text of a harvest's source as a value of this type.
+def decoded(text: bytes, kind: type[_Decoded], worker: str, asked: str) -> _Decoded:
+    """A worker's answer to a question, as a value of this type.
 
     Raises:
         NoWorker: it is something else.
@@ -144,4 +144,7 @@ def decoded(text: bytes, kind: type[_Decoded], source: str) -> _Decoded:
     try:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise NoWorker(f"{source} answers what no Connect worker answers ({error})") from None
+        raise NoWorker(
+            f"{worker} does not answer {asked} as a Connect worker does ({error}): give the URL "
+            "of a Connect worker"
+        ) from None

@@ -68,11 +68,11 @@ async def answering(*answers: bytes, endless: bytes = b"") -> AsyncIterator[Boun
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (whole(b"<html>"), "answers what no Connect worker answers"),
-        (whole(b"[]"), "answers what no Connect worker answers"),
-        (whole(b'{"version": 1}'), "answers what no Connect worker answers"),
-        (whole(b"[" * 90_000), "answers what no Connect worker answers"),
-        (whole(b"\xff\xfe"), "answers what no Connect worker answers"),
+        (whole(b"<html>"), "as a Connect worker does"),
+        (whole(b"[]"), "as a Connect worker does"),
+        (whole(b'{"version": 1}'), "as a Connect worker does"),
+        (whole(b"[" * 90_000), "as a Connect worker does"),
+        (whole(b"\xff\xfe"), "as a Connect worker does"),
         (whole(b"{}", OK.replace(b"200 OK", b"401 Unauthorized")), "--user or --token"),
         (whole(b"{}", OK.replace(b"200 OK", b"302 Found") + b"location: /\r\n"), "refuses GET /"),
         (
@@ -142,7 +142,7 @@ async def test_all_answers_together_are_bounded() -> None:
 async def test_a_list_of_plugins_that_is_none(listed: bytes) -> None:
     """Is refused like any other foreign answer."""
     async with answering(whole(VERSION), whole(listed)) as worker:
-        with pytest.raises(NoWorker, match="answers what no Connect worker answers"):
+        with pytest.raises(NoWorker, match="as a Connect worker does"):
             await from_worker(
                 worker, await version_of(worker), Profile.of("3.9.1"), kafkas_own(), _no_progress
             )

@@ -29,7 +29,14 @@ from controlplane.shell_completion import complete_files
 STDOUT = "-"
 
 
+def _refused(_: click.Context, __: click.Parameter, value: str | None) -> None:
+    """Refuse the option by which the other commands about plugins name a cluster."""
+    if value is not None:
+        raise click.UsageError("harvest takes no --cluster: name the worker by --worker URL")
+
+
 @click.command("harvest")
+@click.option("-c", "--cluster", hidden=True, expose_value=False, callback=_refused)
 @click.option(
     "--worker",
     "where",

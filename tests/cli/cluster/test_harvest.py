@@ -82,6 +82,17 @@ def test_a_worker_is_named_by_its_url(where: str) -> None:
     assert (said.code, "is no URL of a worker" in said.err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("plugins", "harvest", "-c", NOBODY), ("--cluster", NOBODY, "plugins", "harvest")],
+)
+def test_a_cluster_is_no_worker(words: tuple[str, ...]) -> None:
+    """The option of the other commands is refused wherever it stands; the sentence names ours."""
+    said = call(*words)
+    told = "harvest takes no --cluster: name the worker by --worker URL"
+    assert (said.code, told in said.err) == (2, True), said.err
+
+
 def test_a_url_without_a_host() -> None:
     """The sentence names the option."""
     said = call("plugins", "harvest", "--worker", "http://")
@@ -131,6 +142,16 @@ def test_a_folder_without_kafkas_jars(
     assert (said.code, told in said.err) == (2, True), said.err
 
 
+def test_several_releases_are_each_named_once(tmp_path: Path) -> None:
+    """Copies of a jar do not fill the list."""
+    for number, release in enumerate(("3.9.1", "3.9.1", "4.0.0")):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / f"connect-runtime-{release}.jar").touch()
+    said = call("plugins", "harvest", "--jars", tmp_path)
+    assert said.code == 2
+    assert "(connect-runtime-3.9.1.jar, connect-runtime-4.0.0.jar)" in said.err
+
+
 def test_a_machine_without_java(tmp_path: Path) -> None:
     """A sentence says what to install."""
     (tmp_path / "connect-runtime-3.9.1.jar").touch()
@@ -170,6 +191,18 @@ def test_jars_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "connect-runtime-3.9.1.jar").touch()
     said = call("plugins", "harvest", "--jars", tmp_path)
     assert (said.code, "Kafka's classes cannot be asked" in said.err) == (2, True), said.err
+
+
+@pytest.mark.java
+def test_a_part_of_kafkas_jars(tmp_path: Path) -> None:
+    """The sentence names what is lacking, and no file of this program."""
+    for jar in class_path("3.9.1").split(os.pathsep):
+        if "connect-runtime" in jar:
+            (tmp_path / Path(jar).name).symlink_to(jar)
+    said = call("plugins", "harvest", "--jars", tmp_path)
+    assert (said.code, "Definitions.java" in said.err) == (2, False)
+    assert "the jars lack package org.apache.kafka." in said.err
+    assert "name the folder with all jars of Kafka (libs/)" in said.err
 
 
 @pytest.mark.java
