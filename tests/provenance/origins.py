@@ -17,10 +17,11 @@ FEW_WORDS = 12
 
 _TRACE = re.compile(r"[\w.$]+(: .*)?\n\tat [\w.$]+", re.DOTALL)
 _REFUSED = re.compile(r"[45]\d\d \S")
+_CONFIRMED = re.compile(r"The Connect framework-managed offsets for this connector have been \w+ ")
 _PAGE = re.compile(r"<html>\s*<head>.*<title>Error [45]\d\d ", re.DOTALL)
 
 _ANSWER = {"error_code", "status", "message"}
-"""Fields of a worker's answer that is nothing but a message."""
+"""Fields of a worker's error: the message, and the code beside it."""
 
 
 @cache
@@ -63,7 +64,12 @@ ORIGINS = (
     Origin(
         "message",
         "an answer of a real worker: clients look for these words, so `/compat` has to say them",
-        lambda found: found.field == "message" and found.beside <= _ANSWER,
+        lambda found: found.field == "message" and {"message"} < found.beside <= _ANSWER,
+    ),
+    Origin(
+        "confirmation",
+        "a worker's answer to altered or reset offsets: it has no code beside the message",
+        lambda found: found.field == "message" and bool(_CONFIRMED.match(found.text)),
     ),
     Origin(
         "validation error",

@@ -46,6 +46,7 @@ ADDED = {
     "tests/rest/plugins/recorded.jsonl": ANSWERED + "\n",
     "tests/rest/releases/usual.jsonl.gz": ANSWERED + "\n" + ANSWERED,
     "tests/histories/life.story.jsonl": json.dumps({"answer": {"message": FOREIGN, "more": 1}}),
+    "tests/histories/life.more.jsonl": json.dumps({"message": FOREIGN}),
     "tests/histories/life.log.jsonl": json.dumps({"value": json.dumps({"trace": FOREIGN})}),
     "tests/validation/recorded.jsonl": json.dumps({"refused": [[FOREIGN, ["3.9.1"]]]}),
 }
