@@ -145,7 +145,10 @@ def test_a_log_with_other_names_is_not_taken_for_a_new_one(configs: Path, tmp_pa
     configs.write_text(CONFIGS.replace("connect-configs", "my-configs"), "utf-8")
     flags = ("--config-topic", "my-configs")
     assert call("import", configs, tmp_path / "my.db", *flags).code == 0
-    for words in (("serve", tmp_path / "my.db"), ("stop", "c", "-c", tmp_path / "my.db")):
+    for words in (
+        ("serve", tmp_path / "my.db", "--port", "0"),
+        ("stop", "c", "-c", tmp_path / "my.db"),
+    ):
         sentence = refusal(shell(*words))
         assert "there is no topic connect-configs (found: my-configs)" in sentence
 
