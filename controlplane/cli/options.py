@@ -22,6 +22,7 @@ __all__ = [
     "FILE",
     "Reading",
     "log_options",
+    "not_empty",
     "output_option",
     "plugins_option",
     "read_plugins",
@@ -120,6 +121,17 @@ _FORM_OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "need, unless the dump tells it]",
     ),
 )
+
+
+def not_empty(_: click.Context, __: click.Parameter, given: Any) -> Any:
+    """Refuse an empty text, for options and arguments: a variable of a script is not set.
+
+    Raises:
+        BadParameter: the value, or one of several, is empty.
+    """
+    if "" in ((given,) if isinstance(given, str) else given or ()):
+        raise click.BadParameter("it is empty: give a value, or leave it out")
+    return given
 
 
 def output_option(command: Command) -> Command:

@@ -12,6 +12,7 @@ SQLITE = "sqlite://"
 _MAGIC = b"SQLite format 3\0"
 
 _FORMS = "kafka://host:port, sqlite:///path or the path of a file"
+_IN_MEMORY = frozenset({"memory:", ":memory:"})
 _BROKERS = re.compile(r"[\w.-]+:\d{1,5}(,[\w.-]+:\d{1,5})*", re.ASCII)
 
 
@@ -53,11 +54,16 @@ def path_of(where: str) -> Path:
     """The path in `sqlite:///path` (of `sqlite:////path`: an absolute one), or the text itself.
 
     Raises:
-        LogNotUsable: a scheme that is none of ours, or nothing at all.
+        LogNotUsable: a scheme that is none of ours, a log in memory, or nothing at all.
     """
     if not where.strip():
         raise LogNotUsable(f"no log is named: give {_FORMS}")
     scheme, found, rest = where.partition("://")
+    if {where, rest.removeprefix("/")} & _IN_MEMORY:
+        raise LogNotUsable(
+            f"{where} names no file, and a log in memory ends with its process: give {_FORMS} "
+            '(a program can open one with ControlPlane.open("memory:"))'
+        )
     if not found or os.sep in scheme:
         return Path(where)
     if scheme != "sqlite" or not rest.strip("/"):

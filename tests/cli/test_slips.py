@@ -109,3 +109,39 @@ def test_exactly_once_before_there_was_such_support(embedded: Path, asked: list[
         said = refusal(call("inspect", embedded, *asked, *support))
         assert "has no exactly-once support, which came with KIP-618: name a release from" in said
     assert call("inspect", embedded, "--profile", "3.3", "--exactly-once").code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("stop", ""),
+        ("describe", "orders", ""),
+        ("offsets", ""),
+        ("history", ""),
+        ("watch", ""),
+        ("watch", "--after", ""),
+        ("bundle", "export", ""),
+        ("diff", "", "--from", "config@0"),
+        ("diff", "orders", "--from", ""),
+        ("diff", "orders", "--from", "config@0", "--to", ""),
+        ("undo", "orders", "--to", ""),
+        ("apply", "-f", ""),
+        ("diff", "-f", ""),
+    ],
+)
+def test_an_empty_variable_of_a_script_is_refused(
+    embedded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """It is no name, no moment, and not the current directory; nothing is asked or written."""
+    monkeypatch.chdir(tmp_path)
+    said = call(*words, "-c", embedded)
+    assert (said.code, said.out) == (2, ""), said
+    assert "it is empty: give a value, or leave it out" in said.err
+
+
+@pytest.mark.parametrize("option", ["--compare", "--connector", "--history"])
+def test_an_empty_choice_of_inspect_is_refused(embedded: Path, option: str) -> None:
+    """It does not show everything in its place."""
+    said = call("inspect", embedded, option, "")
+    assert (said.code, said.out) == (2, ""), said
+    assert f"'{option}': it is empty" in said.err

@@ -15,6 +15,13 @@ def test_nothing_is_no_name(where: str) -> None:
         path_of(where)
 
 
+@pytest.mark.parametrize("where", ["memory:", ":memory:", "sqlite:///:memory:"])
+def test_a_log_in_memory_is_no_file_called_memory(where: str) -> None:
+    """A command would end with its log; no file of that name is made in its place."""
+    with pytest.raises(LogNotUsable, match=f"^{where} names no file, and a log in memory ends"):
+        path_of(where)
+
+
 @pytest.mark.parametrize("where", ["127.0.0.1:9092", "broker-1.example.org:9092,b2:9092"])
 def test_brokers_without_a_scheme(where: str) -> None:
     """The scheme is all that is missing."""

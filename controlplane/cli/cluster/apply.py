@@ -12,6 +12,7 @@ from controlplane.cli.cluster.output import output_option
 from controlplane.cli.cluster.validating import validate
 from controlplane.cli.cluster.verbs import creates
 from controlplane.cli.cluster.waiting import RUNS, wait_for, wait_options
+from controlplane.cli.options import not_empty
 from controlplane.core.diff import Aspect
 from controlplane.core.shown import change
 from controlplane.shell_completion import complete_files
@@ -30,6 +31,7 @@ def files_options(command: Command) -> Command:
         multiple=True,
         required=True,
         metavar="FILE",
+        callback=not_empty,
         shell_complete=complete_files,
         help="A file, a directory, or - for standard input. May be repeated.",
     )

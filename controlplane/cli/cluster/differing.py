@@ -13,6 +13,7 @@ from controlplane.cli.cluster.past import every
 from controlplane.cli.cluster.selecting import complete
 from controlplane.cli.cluster.verbs import asks_now
 from controlplane.cli.failing import FOUND
+from controlplane.cli.options import not_empty
 from controlplane.cli.printing import say
 from controlplane.cli.tables import table
 from controlplane.core import shown
@@ -69,21 +70,31 @@ def _prepared(arguments: dict[str, Any]) -> dict[str, Any]:
 
 @asks_now(
     "diff",
-    click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete),
+    click.argument(
+        "names", metavar="[NAME]...", nargs=-1, callback=not_empty, shell_complete=complete
+    ),
     click.option(
         "-f",
         "--file",
         "files",
         multiple=True,
         metavar="FILE",
+        callback=not_empty,
         help="A file with the wanted connectors, as for `apply`. May be repeated.",
         shell_complete=complete_files,
     ),
-    click.option("--from", "begin", metavar="MOMENT", help="config@57, a time, a vector. Ours."),
+    click.option(
+        "--from",
+        "begin",
+        metavar="MOMENT",
+        callback=not_empty,
+        help="config@57, a time, a vector. Ours.",
+    ),
     click.option(
         "--to",
         "end",
         metavar="MOMENT",
+        callback=not_empty,
         help="The other moment: config@57, a time, a vector. Ours. [default: now]",
     ),
     output_option,

@@ -10,6 +10,7 @@ from controlplane.cli.cluster.doing import Told, confirm, dry_run_option, each, 
 from controlplane.cli.cluster.output import output_option, print_document
 from controlplane.cli.cluster.selecting import name_argument
 from controlplane.cli.cluster.verbs import asks, changes
+from controlplane.cli.options import not_empty
 from controlplane.cli.printing import note, say
 from controlplane.cli.tables import table
 from controlplane.core.moments import read_time_ms, time_text
@@ -87,7 +88,13 @@ def _event_rows(events: list[Event | int]) -> Iterator[tuple[str, str, str, str]
 @changes(
     "undo",
     name_argument,
-    click.option("--to", required=True, metavar="MOMENT", help="config@57, a time, a vector."),
+    click.option(
+        "--to",
+        required=True,
+        metavar="MOMENT",
+        callback=not_empty,
+        help="config@57, a time, a vector.",
+    ),
     click.option("--offsets", is_flag=True, help="Its source offsets, too."),
     yes_option,
     dry_run_option,

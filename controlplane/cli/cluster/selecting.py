@@ -15,6 +15,7 @@ from controlplane.cli.cluster.connection import connected
 from controlplane.cli.cluster.entities import UNKNOWN, summaries
 from controlplane.cli.cluster.exits import Declined
 from controlplane.cli.cluster.where import Cluster
+from controlplane.cli.options import not_empty
 from controlplane.core.records import State
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -112,11 +113,13 @@ async def _names(cluster: Cluster) -> list[str]:
 
 def name_argument(command: Command) -> Command:
     """Add the name of one connector; the command gets `name`."""
-    return click.argument("name", shell_complete=complete)(command)
+    return click.argument("name", callback=not_empty, shell_complete=complete)(command)
 
 
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete),
+    click.argument(
+        "names", metavar="[NAME]...", nargs=-1, callback=not_empty, shell_complete=complete
+    ),
     click.option("-e", "--reg-exp", "pattern", is_flag=True, help="NAMEs are regular expressions."),
     click.option(
         "--state",

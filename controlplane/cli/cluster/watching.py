@@ -18,10 +18,11 @@ from controlplane.cli.cluster.selecting import complete
 from controlplane.cli.cluster.verbs import asks_now
 from controlplane.cli.cluster.where import Need
 from controlplane.cli.failing import flush, write
+from controlplane.cli.options import not_empty
 from controlplane.cli.printing import note, say
 from controlplane.core import shown
 from controlplane.core.diff import Aspect
-from controlplane.core.moments import time_text
+from controlplane.core.moments import is_vector, time_text
 from controlplane.option_names import named_option
 
 PAUSE_S = 1.0
@@ -38,12 +39,13 @@ class Event(NamedTuple):
 
 @asks_now(
     "watch",
-    click.argument("name", required=False, shell_complete=complete),
+    click.argument("name", required=False, callback=not_empty, shell_complete=complete),
     named_option(
         "--after",
         "since",
         former=("--since",),
         metavar="ID",
+        callback=not_empty,
         help="Continue behind the event with this `id`, or a record: config@57. [default: now]",
     ),
     named_option(
@@ -97,8 +99,12 @@ async def _changes(api: Api, name: str | None, since: str | None) -> AsyncIterat
 
 async def _events(api: Api, name: str | None, since: str | None) -> AsyncIterator[Event]:
     """The events of one connection."""
-    headers = {"accept": "text/event-stream", **({"last-event-id": since} if since else {})}
+    headers = {"accept": "text/event-stream"}
     query = {"connector": name} if name else {}
+    if since is not None and is_vector(since):
+        headers["last-event-id"] = since
+    elif since is not None:
+        query["since"] = since
     never = httpx.Timeout(None, connect=5.0)
     asked = api.client.stream("GET", "/watch", params=query, headers=headers, timeout=never)
     async with asked as answer:

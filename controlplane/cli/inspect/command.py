@@ -20,6 +20,7 @@ from controlplane.cli.inspect import (
 from controlplane.cli.options import (
     Reading,
     log_options,
+    not_empty,
     output_option,
     plugins_option,
     read_plugins,
@@ -101,14 +102,21 @@ View = Callable[[Question, Source], Awaitable[None]]
     metavar="RELEASE",
     help="Read as this release: 3.4, kip. [default: kip; all for --hazards]",
 )
-@click.option("--compare", metavar="RELEASES", help="Side by side, as 3.4,3.9,kip see it.")
+@click.option(
+    "--compare",
+    metavar="RELEASES",
+    callback=not_empty,
+    help="Side by side, as 3.4,3.9,kip see it.",
+)
 @click.option("--as-of", metavar="MOMENT", help="A time, config@57, or a vector of end offsets.")
-@click.option("--connector", metavar="NAME", help="One connector in depth.")
+@click.option("--connector", metavar="NAME", callback=not_empty, help="One connector in depth.")
 @click.option("--hazards", is_flag=True, help="What no view can show, for all releases or one.")
 @click.option(
     "--fail", is_flag=True, help="With --hazards: exit with 1 if there is a hazard, for pipelines."
 )
-@click.option("--history", metavar="CONNECTOR", help="Every change of a connector.")
+@click.option(
+    "--history", metavar="CONNECTOR", callback=not_empty, help="Every change of a connector."
+)
 @click.option(
     "--rest",
     is_flag=True,

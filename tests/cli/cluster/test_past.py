@@ -179,6 +179,15 @@ def test_watch_goes_on_from_where_it_was(changed: Cluster) -> None:
     assert json.loads(later) == second
 
 
+def test_watch_goes_on_behind_a_record(changed: Cluster) -> None:
+    """`--after` takes a position like every other option, and answers name no HTTP header."""
+    later = json.loads(changed.done("watch", "--after", "config@0", "--limit", "1", "-o", "json"))
+    assert (later["record"]["topic"], later["record"]["offset"]) == ("connect-configs", 1)
+    said = changed.ask("watch", "--after", "confg@0")
+    assert said.code == 3
+    assert "the log has no record at confg@0: unknown topic 'confg'" in said.err
+
+
 def test_watch_for_people(changed: Cluster) -> None:
     """A line for each change, secrets hidden."""
     said = changed.done("watch", "--since", "{}", "--count", str(CHANGES))
