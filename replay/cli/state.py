@@ -149,7 +149,7 @@ def _unreadable(state: ClusterState) -> dict[str, Any]:
 
 
 def _print(answers: list[_Answer], found: list[Row]) -> None:
-    heads = ("CLUSTER", "PROFILE", "CONNECTOR", "TARGET", "TASKS", "STATUS", "TASK STATES")
+    heads = ("CLUSTER", "RELEASE", "CONNECTOR", "TARGET", "TASKS", "STATUS", "TASK STATES")
     table((*heads, "OFFSETS", "REMARKS"), [_cells(row) for row in found])
     for answer in answers:
         for one in answer.states:

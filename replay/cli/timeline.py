@@ -151,7 +151,7 @@ def _show_intervals(found: Sequence[tuple[Job, list[Seen]]]) -> None:
         for seen in sorted(told, key=_by_fact):
             rows.append(_interval_cells(job, seen, before))
             before = seen
-    heads = ("CLUSTER", "PROFILES", "CONNECTOR", "WHAT", "FROM", "TIME", "UNTIL", "VALUE")
+    heads = ("CLUSTER", "RELEASES", "CONNECTOR", "WHAT", "FROM", "TIME", "UNTIL", "VALUE")
     table(*_telling(heads, rows))
     for job, told in found:
         connectors = {seen.interval.connector for seen in told}
@@ -168,7 +168,7 @@ def _telling(
     columns = [
         at
         for at in range(len(heads))
-        if heads[at] not in ("CLUSTER", "PROFILES") or len({row[at] for row in rows}) > 1
+        if heads[at] not in ("CLUSTER", "RELEASES") or len({row[at] for row in rows}) > 1
     ]
     return tuple(heads[at] for at in columns), [tuple(row[at] for at in columns) for row in rows]
 
@@ -238,7 +238,7 @@ def _show_digests(found: Sequence[tuple[Job, list[SeenDigest]]]) -> None:
         for job, told in found
         for seen in told
     ]
-    table(*_telling(("CLUSTER", "AFTER", "TIME", "DIGEST", "PROFILES"), rows))
+    table(*_telling(("CLUSTER", "AFTER", "TIME", "DIGEST", "RELEASES"), rows))
 
 
 class _Kind(NamedTuple):

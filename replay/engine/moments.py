@@ -9,11 +9,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
 from controlplane.clock import now_ms
+from controlplane.core.entry import Position
 from controlplane.core.moments import (
     UnknownMoment,
     check_come,
     check_length,
     is_vector,
+    position_text,
     read_position,
     read_time_ms,
     read_vector,
@@ -134,7 +136,10 @@ def _rank_of(cluster: Cluster, moment: str, topics: list[str]) -> Rank:
             return time_ms, partition, offset, topic
     if not part.segments:
         raise UnknownMoment(f"the archive has no record at {moment}: {topic} has none there")
-    first, last = part.segments[0].start, part.segments[-1].end - 1
+    first, last = (
+        position_text(Position(topic, partition, number), cluster.topics)
+        for number in (part.segments[0].start, part.segments[-1].end - 1)
+    )
     raise UnknownMoment(
         f"the archive has no record at {moment}: {topic} reaches from {first} to {last} there, "
         "and not every offset between them is a record"

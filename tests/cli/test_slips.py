@@ -145,3 +145,9 @@ def test_an_empty_choice_of_inspect_is_refused(embedded: Path, option: str) -> N
     said = call("inspect", embedded, option, "")
     assert (said.code, said.out) == (2, ""), said
     assert f"'{option}': it is empty" in said.err
+
+
+def test_a_misspelt_type_of_plugins_is_refused(embedded: Path) -> None:
+    """No plugin has it, so that nobody would see the slip."""
+    said = refusal(call("plugins", "--type", "convrter", "-c", embedded))
+    assert "'convrter' is not one of 'source', 'sink'," in said

@@ -14,6 +14,9 @@ from controlplane.cli.cluster.verbs import asks
 from controlplane.cli.printing import say
 from controlplane.cli.tables import table
 
+KINDS = ("source", "sink", "transformation", "predicate", "converter", "header_converter")
+"""Types of plugins, as `GET /connector-plugins` has them."""
+
 
 @asks("connectors", chosen, output_option)
 async def connectors(api: Api, selection: Selection, output: str) -> None:
@@ -42,7 +45,14 @@ def _expanded(one: Summary) -> Mapping[str, Any]:
 
 @asks(
     "plugins",
-    click.option("--type", "kinds", multiple=True, metavar="TYPE", help="source, sink, converter…"),
+    click.option(
+        "--type",
+        "kinds",
+        type=click.Choice(KINDS),
+        multiple=True,
+        metavar="TYPE",
+        help=f"One of {', '.join(KINDS)}.",
+    ),
     click.option("--all", "every", is_flag=True, help="Converters, transformations, … as well."),
     output_option,
 )

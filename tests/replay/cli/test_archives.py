@@ -202,7 +202,7 @@ def test_secrets_are_hidden_from_whoever_looks(tmp_path: Path) -> None:
     [
         (["--as-of", "1"], "before the first record"),
         (["--as-of", "yesterday"], "is no point in time"),
-        (["--as-of", "config@9999"], "the archive has no record at config@9999"),
+        (["--as-of", "config@9999"], "connect-configs reaches from config@0 to config@"),
         (["--as-of", '{"nothing":[1]}'], "has no topic 'nothing'"),
         (["--profile", "0.8"], "unknown release '0.8'"),
         (["--exactly-once", "--profile", "2.8"], "no exactly-once support"),
