@@ -149,5 +149,6 @@ def test_an_empty_choice_of_inspect_is_refused(embedded: Path, option: str) -> N
 
 def test_a_misspelt_type_of_plugins_is_refused(embedded: Path) -> None:
     """No plugin has it, so that nobody would see the slip."""
-    said = refusal(call("plugins", "--type", "convrter", "-c", embedded))
-    assert "'convrter' is not one of 'source', 'sink'," in said
+    said = call("plugins", "--type", "convrter", "-c", embedded)
+    assert (said.code, said.out) == (2, "")
+    assert "'convrter' is not one of 'source', 'sink'," in said.err
