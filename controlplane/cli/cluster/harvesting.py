@@ -36,7 +36,16 @@ def _refused(_: click.Context, __: click.Parameter, value: str | None) -> None:
 
 
 @click.command("harvest")
-@click.option("-c", "--cluster", hidden=True, expose_value=False, callback=_refused)
+@click.option(
+    "-c",
+    "--cluster",
+    hidden=True,
+    expose_value=False,
+    callback=_refused,
+    metavar="URL|LOG",
+    shell_complete=complete_files,
+    help="Refused: --worker names the worker.",
+)
 @click.option(
     "--worker",
     "where",
